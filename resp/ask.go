@@ -23,7 +23,7 @@ func (p *pump) prepare() (run bool, err error) {
 		return false, err
 	case decision == protocol.Forward:
 		p.s.proto.Expect(1)
-		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
+		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)), false)
 		return false, nil
 	}
 	return true, nil
@@ -119,7 +119,7 @@ func (w *waiting) wait() (protocol.Decision, error) {
 			w.unblock()
 		case <-w.last:
 			if !w.progresses() {
-				s.life.end(eventFinish, EndClient)
+				s.life.end(causeFinish, EndClient)
 				s.cut()
 				return protocol.Run, net.ErrClosed
 			}
@@ -149,7 +149,7 @@ func (w *waiting) staysSilent() bool {
 func (w *waiting) unblock() {
 	s := w.p.s
 	if w.gaveUp = s.proto.MayBlock(); w.gaveUp {
-		s.life.end(eventFinish, EndClient)
+		s.life.end(causeFinish, EndClient)
 		netpoll.CloseWrite(s.up.conn)
 	}
 	w.awaitLastWords()

@@ -41,9 +41,8 @@ type begun struct {
 	mu      sync.Mutex // taken before any other of this package
 	number  uint64     // of the command; done is ignored for other numbers
 	phase   phase
-	arrived bool  // bytes came, which the pump must process
-	stopped bool  // the loop watches the client no more
-	reason  error // why it does not
+	arrived bool   // bytes came, which the pump must process
+	resume  func() // goes on with the pump on a goroutine; nil: the loop watches the client
 }
 
 // readOnLoop is called by the loop after it has read the client. It must not block.
@@ -52,10 +51,7 @@ func (r *runner) readOnLoop() (stop bool) {
 	if s.running.Load() && r.begun.noteArrival() {
 		return s.in.hold()
 	}
-	s.pump.onLoop = true
-	stop = r.beginCommands()
-	s.pump.onLoop = false
-	return stop
+	return r.beginCommands()
 }
 
 // beginCommands processes the client's bytes and begins lock commands, until one of them is not
@@ -66,7 +62,7 @@ func (r *runner) beginCommands() (stop bool) {
 		if s.in.empty() {
 			return s.life.draining() && s.pump.atRest() // a client that asks on at once would never be met at rest later
 		}
-		if stop = s.pump.processRead(); !stop || !r.mayBegin() {
+		if stop = s.pump.processRead(true); !stop || !r.mayBegin() {
 			return stop
 		}
 		switch taken, running := r.begin(); {
@@ -122,7 +118,7 @@ func (b *begun) start() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
-	b.phase, b.arrived, b.stopped = phaseBegins, false, false
+	b.phase, b.arrived, b.resume = phaseBegins, false, nil
 	return b.number
 }
 
@@ -164,8 +160,9 @@ func (b *begun) noteArrival() bool {
 // on.
 func (r *runner) watchEnded(reason error) {
 	s, b := r.s, &r.begun
+	resume := func() { s.pump.run(reason) }
 	b.mu.Lock()
-	running := b.stopLocked(reason)
+	running := b.stopLocked(resume)
 	switch {
 	case !running:
 	case reason == nil, errors.Is(reason, os.ErrDeadlineExceeded):
@@ -175,12 +172,13 @@ func (r *runner) watchEnded(reason error) {
 	}
 	b.mu.Unlock()
 	if !running {
-		s.srv.wg.Go(func() { s.pump.run(reason) })
+		s.srv.wg.Go(resume)
 	}
 }
 
-// stopLocked notes why the loop watches no more. It reports whether a command runs.
-func (b *begun) stopLocked(reason error) (running bool) {
+// stopLocked notes that the loop watches no more. It reports whether a command runs; then resume
+// is called after it.
+func (b *begun) stopLocked(resume func()) (running bool) {
 	switch b.phase {
 	case phaseBegins:
 		b.phase = phaseBroken
@@ -191,7 +189,7 @@ func (b *begun) stopLocked(reason error) (running bool) {
 	case phaseCompleted: // Begin panicked after it had called done
 		b.phase = phaseReplies
 	}
-	b.stopped, b.reason = true, reason
+	b.resume = resume
 	return true
 }
 
@@ -239,7 +237,7 @@ func (r *runner) waitReply(wait func() error) {
 	}
 	s.pump.delivery.finish(err)
 	if err != nil {
-		s.life.end(eventFinish, endOf(err))
+		s.life.end(causeFinish, endOf(err))
 	}
 	if err != nil || r.conn.closed {
 		s.cut()
@@ -255,12 +253,12 @@ func (r *runner) goOn() {
 		return
 	}
 	s.running.Store(false)
-	arrived, stopped, reason := b.arrived, b.stopped, b.reason
-	b.reason = nil
+	arrived, resume := b.arrived, b.resume
+	b.resume = nil
 	b.mu.Unlock()
 	switch {
-	case stopped:
-		s.srv.spawn(func() { s.pump.run(reason) })
+	case resume != nil:
+		s.srv.spawn(resume)
 	case arrived || s.life.now() != stateOpen:
 		s.polled.Requeue()
 	}
@@ -303,7 +301,7 @@ func (r *runner) writeReply(b []byte) error {
 	err := r.s.out.reply(b)
 	r.finish(err)
 	if err != nil {
-		r.s.life.end(eventFinish, endOf(err)) // no reader will learn how the client ended it
+		r.s.life.end(causeFinish, endOf(err)) // no reader will learn how the client ended it
 	}
 	return err
 }

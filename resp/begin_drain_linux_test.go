@@ -116,7 +116,7 @@ func TestBeginDraining(t *testing.T) {
 // waitDraining returns when each session drains.
 func waitDraining(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen }) {
 			return
 		}

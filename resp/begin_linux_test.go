@@ -186,7 +186,8 @@ func TestBeginWithoutUpstream(t *testing.T) {
 	c.send(x + now + "PING\r\n" + now)
 	b.next("x").answer()
 	c.expect(xReply + reply + "-ERR upstream : no upstream here\r\n$7\r\nown:now\r\n")
-	for _, part := range []int{len("*3\r\n$4\r\nLO"), len(x) - 2} { // in the name, and after it, when a goroutine has to read it
+	// in the name, and after it, when a goroutine has to read it
+	for _, part := range []int{len("*3\r\n$4\r\nLO"), len(x) - 2} {
 		c.send(x[:part])
 		waitRead(t, r, c)
 		c.send(x[part:])
@@ -205,7 +206,7 @@ func TestBeginWithoutUpstream(t *testing.T) {
 // waitRead returns when the server has read all bytes sent to it.
 func waitRead(t *testing.T, r *relay, c *client) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if queued, _ := netpoll.Queued(c.Conn); queued == 0 && only(t, r.server).progress.begun.Load() > 0 {
 			return
 		}
@@ -218,7 +219,8 @@ func waitRead(t *testing.T, r *relay, c *client) {
 // TestBeginLimited: what Redis refuses before authentication is not begun.
 func TestBeginLimited(t *testing.T) {
 	network, upstream := startRedis(t, "--requirepass", "secret")
-	r, b := startBegin(t, network, upstream, func(o *Options) { o.Facts = func() Facts { return Facts{AuthRequired: true} } })
+	r, b := startBegin(t, network, upstream,
+		func(o *Options) { o.Facts = func() Facts { return Facts{AuthRequired: true} } })
 	c := r.dial()
 	c.send(string(benchRequest(append([]string{"LOCK"}, slices.Repeat([]string{"a"}, 20)...)...)))
 	c.expect("-ERR Protocol error: unauthenticated multibulk length\r\n")

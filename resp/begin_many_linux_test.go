@@ -115,7 +115,7 @@ func TestBeginAndFlood(t *testing.T) {
 		}
 	}
 	c := known(t, r)
-	c.SetDeadline(time.Now().Add(time.Minute))
+	c.SetDeadline(time.Now().Add(patience))
 	c.send(x)
 	one := b.next("x")
 	gone := make(chan struct{})

@@ -31,7 +31,8 @@ func TestBeginPanics(t *testing.T) {
 			panic("as told")
 		}
 	})
-	for key, want := range map[string]string{"bare": "-ERR internal\r\n", "written": "-ERR internal\r\n", "answered": "+answered\r\n", "large": large} {
+	for key, want := range map[string]string{"bare": "-ERR internal\r\n", "written": "-ERR internal\r\n",
+		"answered": "+answered\r\n", "large": large} {
 		for _, c := range []*client{r.dial(), known(t, r)} {
 			command, _ := lock(key)
 			c.send(command)

@@ -41,7 +41,7 @@ func TestBlankLinesCostNoWrite(t *testing.T) {
 				n := min(netpoll.ChunkSize-len(s.in.bytes()), len(rest))
 				s.in.buf.Grew(copy(s.in.buf.Room(), rest[:n]))
 				rest = rest[n:]
-				if s.pump.process(); s.pump.step != stepPump {
+				if s.pump.process(false); s.pump.step != stepPump {
 					t.Fatalf("step %d", s.pump.step)
 				}
 			}

@@ -73,15 +73,15 @@ func (c *copier) end(stopped error) {
 	s := c.s
 	if c.err == nil {
 		s.out.mu.Lock()
-		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // held back until now, for bytes that will not come
+		c.err = s.out.forwardLocked(c.in.Bytes(), 0, false) // held back until now, for bytes that will not come
 		s.out.mu.Unlock()
 	}
 	c.in.Skip(len(c.in.Bytes()))
 	c.in.Release()
 	if c.err != nil {
-		s.life.end(eventFinish, endOf(c.err))
+		s.life.end(causeFinish, endOf(c.err))
 	} else {
-		s.life.end(eventFinish, EndProxy)
+		s.life.end(causeFinish, EndProxy)
 	}
 	s.out.close(errUpstreamClosed)
 	defer close(s.up.copied)
@@ -109,38 +109,38 @@ func (c *copier) relay(onLoop bool) (stop bool) {
 		b := c.in.Bytes()
 		part := c.replies.Split(b)
 		if part.Garbled {
-			c.garbled()
+			c.garbled(onLoop)
 		}
 		s.latency.answered(s.proto.Received(), s.srv.o.Timed)
-		c.forward(b[part.From:part.To], part.Boundary)
+		c.forward(b[part.From:part.To], part.Boundary, onLoop)
 		c.in.Skip(part.Used)
 		if more = part.Removed; more {
 			s.out.between = true
 		}
 		if part.Answered != 0 {
-			c.deliver(part.Answered)
+			c.deliver(part.Answered, onLoop)
 		}
 	}
 	return c.err != nil || len(s.out.rest) > 0
 }
 
 // deliver wakes the pump, which waits for the answer to a query.
-func (c *copier) deliver(number uint64) {
+func (c *copier) deliver(number uint64, onLoop bool) {
 	c.s.proto.Deliver(number)
-	if c.s.out.onLoop {
+	if onLoop {
 		c.s.srv.loops.poll.GiveWay()
 	}
 }
 
 // garbled ends the telling apart of frames: from here on everything passes, and lock commands go
 // to the upstream, which does not know them.
-func (c *copier) garbled() {
+func (c *copier) garbled(onLoop bool) {
 	s := c.s
 	if !s.proto.SetGarbled() {
 		return
 	}
 	s.out.endReplies()
-	c.deliver(0)
+	c.deliver(0, onLoop)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
 		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, "+
 			"lock commands on this connection are not executed",
@@ -150,8 +150,8 @@ func (c *copier) garbled() {
 
 // forward writes to the client. The first boundary bytes of b, if positive, end between two
 // frames.
-func (c *copier) forward(b []byte, boundary int) {
+func (c *copier) forward(b []byte, boundary int, onLoop bool) {
 	if c.err == nil {
-		c.err = c.s.out.forwardLocked(b, max(boundary, 0))
+		c.err = c.s.out.forwardLocked(b, max(boundary, 0), onLoop)
 	}
 }

@@ -90,7 +90,8 @@ func answersTo(request []byte, s section) []byte {
 	if !s.full {
 		return unknown('2')
 	}
-	return slices.Concat(unknown('0'), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
+	return slices.Concat(unknown('0'), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n",
+		14)+"$5\r\nalice\r\n"),
 		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s'\r\n", names['1']), unknown('2'))
 }
 
@@ -99,6 +100,26 @@ func copierTo(client net.Conn) *copier {
 	s := newSession(&NewServer(Options{AskUser: true, UpstreamLogin: true}).shared, client, nil)
 	s.proto.Connected("")
 	return newCopier(s)
+}
+
+// copyPieces gives b to a copier, in pieces whose sizes next returns, and a push of ours after the
+// first.
+func (c *copier) copyPieces(b []byte, insert string, next func() int, onLoop bool) {
+	out := &c.s.out
+	for len(b) > 0 {
+		n := min(next(), len(b))
+		c.in.Grew(copy(c.in.Room(), b[:n]))
+		b = b[n:]
+		if !onLoop || c.relay(true) {
+			c.relay(false)
+		}
+		if insert != "" { // as reply does
+			out.insert, insert = append(out.insert, insert...), ""
+			if out.between {
+				out.insertLocked(false)
+			}
+		}
+	}
 }
 
 // copyAll gives the sections to a copier, in pieces whose sizes next returns. It returns the
@@ -119,20 +140,7 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 			request, _ := s.proto.Ask()
 			rest = slices.Concat(rest, answersTo(request, section), section.behind)
 		}
-		for len(rest) > 0 {
-			n := min(next(), len(rest))
-			c.in.Grew(copy(c.in.Room(), rest[:n]))
-			rest = rest[n:]
-			if !onLoop || c.relay(true) {
-				c.relay(false)
-			}
-			if section.insert != "" { // as reply does
-				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
-				if s.out.between {
-					s.out.insertLocked()
-				}
-			}
-		}
+		c.copyPieces(rest, section.insert, next, onLoop)
 		counts = append(counts, s.proto.Received())
 		if section.asked {
 			counts = append(counts, uint64(len(s.proto.Answered())))
@@ -194,7 +202,8 @@ func TestCopierOnLoop(t *testing.T) {
 			total := len(got)
 			got = slices.DeleteFunc(got, func(frame string) bool { return strings.HasPrefix(frame, insertHeader) })
 			if total-len(got) != inserts || !slices.Equal(got, want) || !slices.Equal(counted, counts) {
-				t.Fatalf("seed %d, on a loop %v: %+v:\ngot  %q, counts %d\nwant %q, counts %d", seed, onLoop, sections, got, counted, want, counts)
+				t.Fatalf("seed %d, on a loop %v: %+v:\ngot  %q, counts %d\nwant %q, counts %d", seed, onLoop, sections, got,
+					counted, want, counts)
 			}
 		}
 	}

@@ -76,9 +76,9 @@ func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once,
-// even if the upstream's frame boundaries are lost.
-func TestRefuseBehindBrokenFrames(t *testing.T) {
+// TestMalformedAfterBrokenFrames: bytes that are no requests reach the upstream, and its end ends
+// the connection, even if the upstream's frame boundaries are lost.
+func TestMalformedAfterBrokenFrames(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -93,9 +93,11 @@ func TestRefuseBehindBrokenFrames(t *testing.T) {
 		r := bufio.NewReader(c)
 		skipFrame(t, r)
 		io.WriteString(c, "$x\r\n")
-		io.Copy(io.Discard, r)
+		if line, err := r.ReadString('\n'); line != "*1x\r\n" {
+			t.Errorf("the upstream got %q %v", line, err)
+		}
 	}()
-	r := startRelay(t, "tcp", ln.Addr().String(), func(o *Options) { o.Reencode = true })
+	r := startRelay(t, "tcp", ln.Addr().String(), nil)
 	c := r.dial()
 	c.send("PING\r\n")
 	c.expect("$x\r\n")
@@ -158,9 +160,9 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	upstream.Close()
 	c.expect("+OK\r\n")
 	c.expectEOF()
-	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: somebody reads it
+	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: the relay reads it
 	c.Close()
-	for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection does not end")
 		}

@@ -22,8 +22,31 @@
 // necessary by a query to the upstream (ask.go); the handler runs; its reply is written; the pump
 // processes the bytes that the client has sent meanwhile; then the loop watches again.
 //
-// A connection ends by the transitions of its lifecycle: open, draining, half-closed, lingering,
-// closed.
+// # The state of a connection
+//
+// A connection as a whole has one state, that of its lifecycle: open, draining, half-closed,
+// lingering, closed. Each cause of an end changes it as the table transitions says. Beside it the
+// parts of a [Session] have these nine flags:
+//
+//   - lifecycle.quit: QUIT was forwarded, so the client ended the connection itself.
+//   - Session.running: a lock command runs.
+//   - pump.caughtUp: the pump has forwarded all bytes that it has read, and no lock command was
+//     among them.
+//   - begun.arrived: bytes came while a command ran.
+//   - waiting.gaveUp: the upstream's input was ended while a query waited for its answer.
+//   - lockConn.closed: the handler has closed the connection.
+//   - progress.writing: a write to the client is under way.
+//   - outbound.between: the bytes written to the client end between two frames.
+//   - outbound.noReply: frame boundaries are unknown, so no reply can be inserted.
+//
+// The next task of a part is an enum of its own: pump.step and pump.reading, begun.phase,
+// readAhead.phase.
+//
+// The rooms have flags of their own. internal/scan: the place in a request, the stage of a reply.
+// internal/protocol: the Standing, which is the upstream's word; the set of changes since; garbled,
+// resp3 and withoutHello of a Conn; the stage of the answers, and whether the request after CLIENT
+// REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket, whether more
+// may be read, and whether a writer waits.
 //
 // [Loops] also watch other connections: the lanes to the masters.
 //

@@ -4,7 +4,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/redcon"
 )
@@ -38,36 +37,42 @@ func TestEndByClient(t *testing.T) {
 		{"RST while a command waits", "LOCK wait\r\n", reset, EndClient},
 		{"RST while a command waits, more behind it", "LOCK wait\r\nLOCK b\r\nPING\r\n", reset, EndClient},
 		{"close while a command waits", "LOCK wait\r\n", func(c *client) { c.Close() }, EndClient},
-		{"close while a command waits, more behind it", "LOCK wait\r\nLOCK wait\r\nLOCK wait\r\nPING\r\n", func(c *client) { c.Close() }, EndClient},
+		{"close while a command waits, more behind it", "LOCK wait\r\nLOCK wait\r\nLOCK wait\r\nPING\r\n",
+			func(c *client) { c.Close() }, EndClient},
 		{"close behind BLPOP and a command", "BLPOP q 0\r\nLOCK b\r\n", func(c *client) { c.Close() }, EndClient},
-		{"half-close behind BLPOP and a command", "BLPOP q 0\r\nLOCK b\r\n", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite() }, EndClient},
+		{"half-close behind BLPOP and a command", "BLPOP q 0\r\nLOCK b\r\n",
+			func(c *client) { c.Conn.(*net.TCPConn).CloseWrite() }, EndClient},
 		{"QUIT and close", "QUIT\r\n", func(c *client) { c.Close() }, EndQuit},
 		{"QUIT and RST", "PING\r\nQUIT\r\n", reset, EndQuit},
 		{"QUIT behind a command, close", "LOCK b\r\nQUIT\r\n", func(c *client) { c.Close() }, EndQuit},
 	} {
-		for range 4 {
-			c := r.dial()
-			c.send("LOCK a\r\n")
-			c.expect("+OK\r\n")
-			c.send(tt.send)
-			if strings.HasPrefix(tt.send, "LOCK wait") {
-				within(t, "command", enter)
-			}
-			if strings.Contains(tt.send, "QUIT") { // a reset overtakes bytes that were not read yet
-				c.r.Peek(1)
-			}
-			tt.end(c)
-			if got := within(t, tt.name, ends); got != tt.want {
-				t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
-			}
-			for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
-			}
-			for len(ends)+len(enter) > 0 {
-				select {
-				case <-ends:
-				case <-enter:
+		t.Run(tt.name, func(t *testing.T) {
+			for range 4 {
+				c := r.dial()
+				c.send("LOCK a\r\n")
+				c.expect("+OK\r\n")
+				c.send(tt.send)
+				if strings.HasPrefix(tt.send, "LOCK wait") {
+					within(t, "command", enter)
 				}
+				if strings.Contains(tt.send, "QUIT") { // a reset overtakes bytes that were not read yet
+					c.r.Peek(1)
+				}
+				tt.end(c)
+				if got := within(t, "end", ends); got != tt.want {
+					t.Errorf("got %d, want %d", got, tt.want)
+				}
+				eventually(t, "the end of the connection", func() bool { return r.server.Connections() == 0 })
+				drainAll(ends)
+				drainAll(enter)
 			}
-		}
+		})
+	}
+}
+
+// drainAll takes the values that are in ch.
+func drainAll[T any](ch <-chan T) {
+	for len(ch) > 0 {
+		<-ch
 	}
 }

@@ -29,7 +29,8 @@ func TestHowItEnded(t *testing.T) {
 		{"half-close", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite(); c.expectEOF() }, []End{EndClient}},
 		{"RST", func(c *client) { c.Conn.(*net.TCPConn).SetLinger(0); c.Close() }, []End{EndClient}},
 		{"QUIT", func(c *client) { c.send("QUIT\r\n"); c.expect("+OK\r\n"); c.expectEOF() }, []End{EndQuit}},
-		{"RESET, close", func(c *client) { c.send("RESET\r\n"); c.expect("+RESET\r\n"); c.Close() }, []End{EndReset, EndClient}},
+		{"RESET, close", func(c *client) { c.send("RESET\r\n"); c.expect("+RESET\r\n"); c.Close() },
+			[]End{EndReset, EndClient}},
 		{"RESET in MULTI, QUIT", func(c *client) {
 			c.send("MULTI\r\nRESET\r\nQUIT\r\n")
 			c.expect("+OK\r\n+RESET\r\n+OK\r\n")
@@ -54,7 +55,7 @@ func TestHowItEnded(t *testing.T) {
 					t.Errorf("%s after %q: got %d, want %d", tt.name, before, got, want)
 				}
 			}
-			for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
 			}
 			select {
 			case how := <-ends:
@@ -131,7 +132,7 @@ func TestResetIsToldFirst(t *testing.T) {
 	if len(entered) > 0 {
 		t.Error("the LOCK ran while others were being told of the RESET")
 	}
-	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	c.SetReadDeadline(time.Now().Add(patience))
 	close(goOn)
 	c.expect("+RESET\r\n+OWN\r\n")
 }

@@ -60,10 +60,14 @@ func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
 	for _, tt := range []struct{ name, before, answer, busy, send, want string }{
 		{"one LOCK", "", "", busySleep, "SET a 1\r\nLOCK k 5000\r\n", "+OK\r\n" + own},
 		{"a script", "", "", busyScript, "SET a 1\r\nLOCK k 5000\r\n", "+OK\r\n" + own},
-		{"three lock commands", "", "", busySleep, "LOCK k 5000\r\nSET a 1\r\nLOCK k 5000\r\nSET c 1\r\nUNLOCK k x\r\n", own + "+OK\r\n" + own + "+OK\r\n" + own},
-		{"a transaction", "", "", busySleep, "MULTI\r\nSET a 1\r\nEXEC\r\nLOCK k 5000\r\n", "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" + own},
-		{"XREAD without BLOCK", "", "", busySleep, "SET a 1\r\nXREAD COUNT 1 STREAMS block 0\r\nLOCK k 5000\r\n", "+OK\r\n*-1\r\n" + own},
-		{"an unknown command", "", "", busySleep, "SET a 1\r\nno.such\r\nLOCK k 5000\r\n", "+OK\r\n-ERR unknown command 'no.such', with args beginning with: \r\n" + own},
+		{"three lock commands", "", "", busySleep, "LOCK k 5000\r\nSET a 1\r\nLOCK k 5000\r\nSET c 1\r\nUNLOCK k x\r\n",
+			own + "+OK\r\n" + own + "+OK\r\n" + own},
+		{"a transaction", "", "", busySleep, "MULTI\r\nSET a 1\r\nEXEC\r\nLOCK k 5000\r\n",
+			"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" + own},
+		{"XREAD without BLOCK", "", "", busySleep, "SET a 1\r\nXREAD COUNT 1 STREAMS block 0\r\nLOCK k 5000\r\n",
+			"+OK\r\n*-1\r\n" + own},
+		{"an unknown command", "", "", busySleep, "SET a 1\r\nno.such\r\nLOCK k 5000\r\n",
+			"+OK\r\n-ERR unknown command 'no.such', with args beginning with: \r\n" + own},
 		{"BLPOP that was answered", "RPUSH q x\r\nBLPOP q 0\r\n", ":1\r\n*2\r\n$1\r\nq\r\n$1\r\nx\r\n", busySleep,
 			"MULTI\r\nSET a 1\r\nEXEC\r\nLOCK k 5000\r\n", "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" + own},
 	} {
@@ -93,8 +97,10 @@ func TestHalfCloseBehindBlocking(t *testing.T) {
 	other.send("XGROUP CREATE s g $ MKSTREAM\r\n")
 	other.expect("+OK\r\n")
 	for _, blocking := range []string{
-		"BLPOP q 0", "brpop q 0", "BRPOPLPUSH q r 0", "BLMOVE q r LEFT RIGHT 0", "BLMPOP 0 1 q LEFT", "BZPOPMIN z 0", "BZPOPMAX z 0", "BZMPOP 0 1 z MIN",
-		"XREAD COUNT 1 BLOCK 0 STREAMS s $", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "WAIT 1 0", "BLPOP q 0\r\nAUTH x", "BLPOP q 0\r\nSUBSCRIBE c",
+		"BLPOP q 0", "brpop q 0", "BRPOPLPUSH q r 0", "BLMOVE q r LEFT RIGHT 0", "BLMPOP 0 1 q LEFT", "BZPOPMIN z 0",
+		"BZPOPMAX z 0", "BZMPOP 0 1 z MIN",
+		"XREAD COUNT 1 BLOCK 0 STREAMS s $", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "WAIT 1 0", "BLPOP q 0\r\nAUTH x",
+		"BLPOP q 0\r\nSUBSCRIBE c",
 	} {
 		for _, before := range []string{"", "SUBSCRIBE a b\r\nRESET\r\n", "MULTI\r\nEXEC\r\n"} {
 			c := r.dial()

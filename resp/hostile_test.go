@@ -43,9 +43,9 @@ func TestReplicationBehindUnreadReplies(t *testing.T) {
 // eventually waits until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 10 s", what)
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }
@@ -66,7 +66,8 @@ func TestForgedRefusal(t *testing.T) {
 	request, _ = proto.Ask()
 	next := markers(request)['2']
 	number := next[len(next)-12 : len(next)-1]
-	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) + fmt.Sprintf("-ERR %s%s1\r\n", hello[:len(hello)-12], number) + "-NOAUTH x\r\n"
+	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) +
+		fmt.Sprintf("-ERR %s%s1\r\n", hello[:len(hello)-12], number) + "-NOAUTH x\r\n"
 	answered(c, forged)
 	if len(proto.Answered()) > 0 {
 		t.Error("the query is taken for answered")
@@ -133,7 +134,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	sess := newSession(&r.server.shared, p, nil)
 	sess.up.failed = io.ErrUnexpectedEOF
 	sess.in.buf.Grew(copy(sess.in.buf.Room(), strings.Repeat("a\n", 32768)))
-	sess.pump.scan()
+	sess.pump.scan(false)
 	if p.largest > 1<<18 || len(p.got) < 1<<20 {
 		t.Errorf("%d bytes, %d at once, for 64 KB", len(p.got), p.largest)
 	}

@@ -14,8 +14,7 @@ type inbound struct {
 	progress *progress
 
 	buf     netpoll.Buffer
-	counted int  // how many bytes of buf progress has counted
-	held    bool // buf has bytes that came after a running command, and were not processed
+	counted int // how many bytes of buf progress has counted
 	ahead   readAhead
 }
 
@@ -49,7 +48,6 @@ func (in *inbound) arrived() {
 // many.
 func (in *inbound) hold() (tooMany bool) {
 	in.arrived()
-	in.held = in.counted > 0
 	in.ahead.findQuit(in.bytes())
 	return in.counted >= aheadOwn
 }

@@ -32,8 +32,8 @@ func (t *timed) list() string {
 	return strings.Join(t.all, " ")
 }
 
-// TestTimed: one packet of so many is timed, by its first command, where that has one reply of its
-// own; not what blocks.
+// TestTimed: one packet of so many is timed, by its first command, if that has one reply of its own
+// and does not block.
 func TestTimed(t *testing.T) {
 	network, addr := startRedis(t)
 	const like = "*1\r\n$3\r\nGET\r\n" // an argument that looks like a request
@@ -44,14 +44,19 @@ func TestTimed(t *testing.T) {
 		all  []exchange // the first and the 17th are due
 		want string
 	}{
-		{"group", []exchange{{"*2\r\n$3\r\nGeT\r\n$1\r\nx\r\n", "$-1\r\n"}, {ping, pong}, {"*2\r\n$6\r\nEXISTS\r\n$1\r\nx\r\n", ":0\r\n"}}, "string generic"},
+		{"group", []exchange{{"*2\r\n$3\r\nGeT\r\n$1\r\nx\r\n", "$-1\r\n"}, {ping, pong},
+			{"*2\r\n$6\r\nEXISTS\r\n$1\r\nx\r\n", ":0\r\n"}}, "string generic"},
 		{"pipeline", []exchange{{ping + "*2\r\n$3\r\nGET\r\n$1\r\nx\r\n", pong + "$-1\r\n"}, {}, {}}, "connection"},
-		{"unknown", []exchange{{"*1\r\n$3\r\nFOO\r\n", "-ERR unknown command 'FOO', with args beginning with: \r\n"}, {}, {}}, "other"},
-		{"of a module", []exchange{{"*1\r\n$5\r\nFOO.X\r\n", "-ERR unknown command 'FOO.X', with args beginning with: \r\n"}, {}, {}}, "module"},
+		{"unknown", []exchange{{"*1\r\n$3\r\nFOO\r\n", "-ERR unknown command 'FOO', with args beginning with: \r\n"}, {},
+			{}}, "other"},
+		{"of a module", []exchange{{"*1\r\n$5\r\nFOO.X\r\n",
+			"-ERR unknown command 'FOO.X', with args beginning with: \r\n"}, {}, {}}, "module"},
 		{"blocks", []exchange{{"*3\r\n$5\r\nBLPOP\r\n$1\r\nq\r\n$4\r\n0.01\r\n", "*-1\r\n"}, {}, {}}, ""},
 		{"in a transaction", []exchange{{"MULTI\r\n", "+OK\r\n"}, {ping, "+QUEUED\r\n"}, {ping, "+QUEUED\r\n"}}, ""},
-		{"without replies", []exchange{{"CLIENT REPLY OFF\r\n", ""}, {ping, ""}, {ping + "CLIENT REPLY ON\r\n" + ping, "+OK\r\n" + pong}}, "connection"},
-		{"in two packets", []exchange{{ping, pong}, {ping, pong}, {like + "\r\n" + ping, "$13\r\n" + like + "\r\n" + pong}}, "connection"},
+		{"without replies", []exchange{{"CLIENT REPLY OFF\r\n", ""}, {ping, ""},
+			{ping + "CLIENT REPLY ON\r\n" + ping, "+OK\r\n" + pong}}, "connection"},
+		{"in two packets", []exchange{{ping, pong}, {ping, pong},
+			{like + "\r\n" + ping, "$13\r\n" + like + "\r\n" + pong}}, "connection"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got timed
@@ -85,7 +90,7 @@ func TestTimed(t *testing.T) {
 
 func waitGone(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Connections() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); s.Connections() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection does not end")
 		}
@@ -136,7 +141,7 @@ func TestGroups(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "COMMAND DOCS\r\nECHO end-of-docs\r\n")
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(patience))
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
 	name, last, compared := "", "", 0
@@ -149,7 +154,8 @@ func TestGroups(t *testing.T) {
 		case text == "summary":
 			name = last
 		case last == "group" && name != "": // the first after summary; arguments have such names, too
-			if group := groupOf([]byte(name)); !strings.Contains(name, "|") && scan.Classify([]byte(name)) == scan.KindPlain && group != "" && group != text {
+			if group := groupOf([]byte(name)); !strings.Contains(name, "|") &&
+				scan.Classify([]byte(name)) == scan.KindPlain && group != "" && group != text {
 				t.Errorf("%s belongs to %s, not %s", name, text, group)
 			}
 			name = ""

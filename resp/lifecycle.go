@@ -20,19 +20,19 @@ const (
 	stateClosed                  // both sockets are closed
 )
 
-// event is a cause for a connection to change its state.
-type event uint8
+// cause is a reason for a connection to change its state.
+type cause uint8
 
 const (
-	eventDrain       event = iota // the server shuts down, or the upstream was replaced
-	eventFinish                   // the client ended its input or takes no replies, or the proxy serves no more requests
-	eventUpstreamEnd              // the upstream closed
-	eventCut                      // a failure, a limit, or the end of a shutdown's patience
+	causeDrain       cause = iota // the server shuts down, or the upstream was replaced
+	causeFinish                   // the client ended its input or takes no replies, or the proxy serves no more requests
+	causeUpstreamEnd              // the upstream closed
+	causeCut                      // a failure, a limit, or the end of a shutdown's patience
 )
 
-// transitions has the state that follows each state at each event.
+// transitions has the state that follows each state for each cause.
 var transitions = [...][4]state{
-	//               eventDrain       eventFinish      eventUpstreamEnd eventCut
+	//               causeDrain       causeFinish      causeUpstreamEnd causeCut
 	stateOpen:       {stateDraining, stateHalfClosed, stateLingering, stateClosed},
 	stateDraining:   {stateDraining, stateHalfClosed, stateLingering, stateClosed},
 	stateHalfClosed: {stateHalfClosed, stateHalfClosed, stateLingering, stateClosed},
@@ -92,18 +92,18 @@ func (l *lifecycle) draining() bool { return l.now() == stateDraining }
 func (l *lifecycle) drain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, changed := l.applyLocked(eventDrain)
+	_, changed := l.applyLocked(causeDrain)
 	return changed
 }
 
-// end applies an event that ends the connection. The first call sets the reason, which is reason
+// end applies a cause that ends the connection. The first call sets the reason, which is reason
 // or, after QUIT, EndQuit, and reports it to the function of onEnd.
-func (l *lifecycle) end(e event, reason End) {
+func (l *lifecycle) end(c cause, reason End) {
 	if l.quit.Load() {
 		reason = EndQuit
 	}
 	l.mu.Lock()
-	before, _ := l.applyLocked(e)
+	before, _ := l.applyLocked(c)
 	first := before < stateHalfClosed
 	if first {
 		l.reason = reason
@@ -116,9 +116,9 @@ func (l *lifecycle) end(e event, reason End) {
 }
 
 // applyLocked changes the state as transitions says.
-func (l *lifecycle) applyLocked(e event) (before state, changed bool) {
+func (l *lifecycle) applyLocked(c cause) (before state, changed bool) {
 	before = l.now()
-	after := transitions[before][e]
+	after := transitions[before][c]
 	l.current.Store(uint32(after))
 	return before, after != before
 }

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// TestTransitions drives a lifecycle through each state and event.
+// TestTransitions drives a lifecycle through each state and cause.
 func TestTransitions(t *testing.T) {
-	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering, stateClosed
+	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering,
+		stateClosed
 	for from, want := range map[state][4]state{ // after drain, finish, the upstream's end, cut
 		open:       {draining, halfClosed, lingering, closed},
 		draining:   {draining, halfClosed, lingering, closed},
@@ -17,15 +18,15 @@ func TestTransitions(t *testing.T) {
 		closed:     {closed, closed, closed, closed},
 	} {
 		for e, after := range want {
-			t.Run(fmt.Sprintf("state %d, event %d", from, e), func(t *testing.T) {
+			t.Run(fmt.Sprintf("state %d, cause %d", from, e), func(t *testing.T) {
 				l := lifecycle{left: make(chan struct{})}
 				l.current.Store(uint32(from))
-				if event(e) == eventDrain {
+				if cause(e) == causeDrain {
 					if got, want := l.drain(), from == open; got != want {
 						t.Errorf("drain returned %v, want %v", got, want)
 					}
 				} else {
-					l.end(event(e), EndProxy)
+					l.end(cause(e), EndProxy)
 				}
 				if got := l.now(); got != after {
 					t.Errorf("state %d, want %d", got, after)
@@ -35,40 +36,50 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestEndIsReportedOnce: the first event that ends the connection sets the reason. QUIT overrides
+// endStep is a call of lifecycle.end.
+type endStep struct {
+	cause  cause
+	reason End
+}
+
+// reportedEnds returns a lifecycle after the steps, and the ends that it has reported. late: its
+// function is set after them.
+func reportedEnds(quit bool, steps []endStep, late bool) (l *lifecycle, got []End) {
+	l = &lifecycle{left: make(chan struct{})}
+	set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }
+	if !late {
+		set()
+	}
+	l.report(EndReset)
+	l.quit.Store(quit)
+	for _, s := range steps {
+		l.end(s.cause, s.reason)
+	}
+	if late {
+		set()
+	}
+	return l, got
+}
+
+// TestEndIsReportedOnce: the first cause that ends the connection sets the reason. QUIT overrides
 // it.
 func TestEndIsReportedOnce(t *testing.T) {
-	type step struct {
-		event  event
-		reason End
-	}
+	type step = endStep
 	for _, tt := range []struct {
 		name  string
 		quit  bool
 		steps []step
 		want  End
 	}{
-		{"the client closes", false, []step{{eventFinish, EndClient}, {eventUpstreamEnd, EndProxy}, {eventCut, EndProxy}}, EndClient},
-		{"the upstream closes", false, []step{{eventUpstreamEnd, EndProxy}, {eventFinish, EndClient}}, EndProxy},
-		{"cut", false, []step{{eventCut, EndProxy}, {eventFinish, EndClient}}, EndProxy},
-		{"QUIT, then the upstream closes", true, []step{{eventFinish, EndProxy}, {eventUpstreamEnd, EndProxy}}, EndQuit},
+		{"the client closes", false, []step{{causeFinish, EndClient}, {causeUpstreamEnd, EndProxy}, {causeCut, EndProxy}},
+			EndClient},
+		{"the upstream closes", false, []step{{causeUpstreamEnd, EndProxy}, {causeFinish, EndClient}}, EndProxy},
+		{"cut", false, []step{{causeCut, EndProxy}, {causeFinish, EndClient}}, EndProxy},
+		{"QUIT, then the upstream closes", true, []step{{causeFinish, EndProxy}, {causeUpstreamEnd, EndProxy}}, EndQuit},
 	} {
 		for _, late := range []bool{false, true} { // the function is set after the end
 			t.Run(fmt.Sprintf("%s, late %v", tt.name, late), func(t *testing.T) {
-				var got []End
-				l := lifecycle{left: make(chan struct{})}
-				set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }
-				if !late {
-					set()
-				}
-				l.report(EndReset)
-				l.quit.Store(tt.quit)
-				for _, s := range tt.steps {
-					l.end(s.event, s.reason)
-				}
-				if late {
-					set()
-				}
+				l, got := reportedEnds(tt.quit, tt.steps, late)
 				want := []End{EndReset, tt.want}
 				if late {
 					want = want[1:]
@@ -97,7 +108,7 @@ func TestLeave(t *testing.T) {
 		t.Fatalf("%d calls, state %d", calls, l.now())
 	}
 	l.setOnLeft(func() { calls += 10 })
-	if l.end(eventFinish, EndClient); calls != 11 {
+	if l.end(causeFinish, EndClient); calls != 11 {
 		t.Errorf("%d after the function was set late, want 11", calls)
 	}
 	l.setOnLeft(nil)

@@ -17,8 +17,8 @@ func (c tlsLike) NetConn() net.Conn                    { return c.Conn }
 func (c tlsLike) Write([]byte) (int, error)            { select {} }
 func (c tlsLike) ConnectionState() tls.ConnectionState { return tls.ConnectionState{} }
 
-// TestRefusalDoesNotWait: turning a client away over the limit waits for nobody, least of all with
-// the server's lock held.
+// TestRefusalDoesNotWait: turning a client away over the limit never waits, least of all with the
+// server's lock held.
 func TestRefusalDoesNotWait(t *testing.T) {
 	s := NewServer(Options{MaxClients: 1})
 	near, far := net.Pipe()
@@ -32,14 +32,14 @@ func TestRefusalDoesNotWait(t *testing.T) {
 	if within(t, "refusal", done) != nil {
 		t.Error("the second client was let in")
 	}
-	silent.SetDeadline(time.Now().Add(10 * time.Second))
+	silent.SetDeadline(time.Now().Add(patience))
 	if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection was not closed: %v", err)
 	}
 }
 
-// TestReadAheadGivesBackEachChunk: a connection that always has something read ahead keeps only
-// what it holds.
+// TestReadAheadGivesBackEachChunk: a connection that always has bytes read ahead keeps memory for
+// those alone.
 func TestReadAheadGivesBackEachChunk(t *testing.T) {
 	var a readAhead
 	var x netpoll.Buffer

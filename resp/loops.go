@@ -8,29 +8,29 @@ import (
 )
 
 // Loops are the event loops of a Server. They also watch the connections to the masters. So the
-// same workers read the commands of clients and the replies of masters, in the same turns. On
+// same workers read the commands of clients and the replies of masters, in the same batches. On
 // systems without loops Adopt refuses. Safe for concurrent use.
 type Loops struct {
-	poll    *netpoll.Loops
-	turnEnd atomic.Pointer[func()]
+	poll       *netpoll.Loops
+	afterBatch atomic.Pointer[func()]
 }
 
 // NewLoops returns loops without a connection; they start with the first. The caller must
 // close them.
 func NewLoops() *Loops {
 	l := &Loops{}
-	l.poll = netpoll.NewLoops(l.endTurn)
+	l.poll = netpoll.NewLoops(l.batchServed)
 	return l
 }
 
-// OnTurnEnd sets the function that a worker calls at the end of each turn, when it has served all
-// connections that were ready. Lock commands that began in that turn, and replies of masters, only
-// queue their writes; f writes all of them, once a turn. Several workers may call f at a time. It
-// must neither block nor panic.
-func (l *Loops) OnTurnEnd(f func()) { l.turnEnd.Store(&f) }
+// AfterBatch sets the function that a worker calls after each batch of connections that were ready
+// and that it has served. Lock commands that began in the batch, and replies of masters, only queue
+// their writes; f writes all of them at once. Several workers may call f at a time. It must neither
+// block nor panic.
+func (l *Loops) AfterBatch(f func()) { l.afterBatch.Store(&f) }
 
-func (l *Loops) endTurn() {
-	if f := l.turnEnd.Load(); f != nil {
+func (l *Loops) batchServed() {
+	if f := l.afterBatch.Load(); f != nil {
 		(*f)()
 	}
 }
@@ -61,10 +61,10 @@ type Polled struct {
 func (p *Polled) TryWrite(b []byte) (n int, err error) { return p.poll.TryWrite(b) }
 
 // Unread reports whether bytes have arrived that the loop has not read. It does not block.
-func (p *Polled) Unread() bool { return p.poll.Unread() }
+func (p *Polled) Unread() bool { return netpoll.Unread(p.poll) }
 
 // SetLinger is that of net.TCPConn.
-func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
+func (p *Polled) SetLinger(sec int) error { return netpoll.SetLinger(p.poll, sec) }
 
 // Watch makes the loop read the connection from now on, and returns at once. received gets the
 // bytes that came since its last call; it must not keep them. It is called on the loop, by one

@@ -45,19 +45,19 @@ func answering(t *testing.T, answers map[string]string) (network, address string
 }
 
 // onLoop reports whether the caller runs on a loop.
-func onLoop() bool { return bytes.Contains(debug.Stack(), []byte("netpoll.(*worker).turn")) }
+func onLoop() bool { return bytes.Contains(debug.Stack(), []byte("netpoll.(*worker).serveBatch")) }
 
 // waitWatched returns when loops watch both sides of all connections: none has a goroutine.
 func waitWatched(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		text := stacks[:runtime.Stack(stacks, true)]
 		if !bytes.Contains(text, []byte("resp.(*pump).run(")) && !bytes.Contains(text, []byte("resp.(*copier).run(")) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("connections still have goroutines after 10s:\n%s", text)
+			t.Fatalf("connections still have goroutines after %v:\n%s", patience, text)
 		}
 	}
 }
@@ -66,28 +66,7 @@ func waitWatched(t *testing.T) {
 // pipe without a reader. A loop must not wait for them, because all its connections would.
 func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	ends, logged := make(chan End, 10), make(chan string, 100)
-	network, upstream := answering(t, map[string]string{"PING": "+PONG\r\n", "RESET": "+RESET\r\n", "LOSE": "$x\r\n"})
-	r := startRelay(t, network, upstream, func(o *Options) {
-		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
-			if onLoop() {
-				t.Error("a command runs on a loop")
-			}
-			SessionOf(conn).OnEnd(func(how End) {
-				if onLoop() {
-					t.Errorf("told of the end %d on a loop", how)
-				}
-				ends <- how
-			})
-			conn.WriteString("OWN")
-		})
-		o.Log = zap.New(zapcore.RegisterHooks(zaptest.NewLogger(t).Core(), func(entry zapcore.Entry) error {
-			if onLoop() {
-				t.Errorf("%q was logged on a loop", entry.Message)
-			}
-			logged <- entry.Message
-			return nil
-		}))
-	})
+	r := startOffLoop(t, ends, logged)
 	begin := func() *client {
 		c := r.dial()
 		c.send("LOCK a\r\n")
@@ -129,6 +108,34 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	}
 }
 
+// startOffLoop starts a relay whose handler, log and function of OnEnd must not run on a loop. They
+// report ends and log messages.
+func startOffLoop(t *testing.T, ends chan<- End, logged chan<- string) *relay {
+	t.Helper()
+	network, upstream := answering(t, map[string]string{"PING": "+PONG\r\n", "RESET": "+RESET\r\n", "LOSE": "$x\r\n"})
+	return startRelay(t, network, upstream, func(o *Options) {
+		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
+			if onLoop() {
+				t.Error("a command runs on a loop")
+			}
+			SessionOf(conn).OnEnd(func(how End) {
+				if onLoop() {
+					t.Errorf("told of the end %d on a loop", how)
+				}
+				ends <- how
+			})
+			conn.WriteString("OWN")
+		})
+		o.Log = zap.New(zapcore.RegisterHooks(zaptest.NewLogger(t).Core(), func(entry zapcore.Entry) error {
+			if onLoop() {
+				t.Errorf("%q was logged on a loop", entry.Message)
+			}
+			logged <- entry.Message
+			return nil
+		}))
+	})
+}
+
 // TestIdleHasNoGoroutine: connections have a goroutine only while they wait for something or run a
 // lock command.
 func TestIdleHasNoGoroutine(t *testing.T) {
@@ -166,7 +173,7 @@ func TestIdleHasNoGoroutine(t *testing.T) {
 		serve()
 		waitWatched(t)
 		few := before + runtime.GOMAXPROCS(0) + 4 // loops are added under load
-		for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > few; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); runtime.NumGoroutine() > few; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d goroutines with %d idle connections, %d with one", runtime.NumGoroutine(), most, before)
 			}

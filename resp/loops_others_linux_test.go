@@ -11,15 +11,15 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestTurnEndBehindBegin: the loop reports the end of a turn in which a command was begun, or
+// TestAfterBatchWithBegin: the loop reports the end of a batch in which a command was begun, or
 // answered.
-func TestTurnEndBehindBegin(t *testing.T) {
+func TestAfterBatchWithBegin(t *testing.T) {
 	network, upstream := startRedis(t)
 	var mu sync.Mutex
-	var waiting []*started // of the turn
+	var waiting []*started // of the batch
 	loops := NewLoops()
 	t.Cleanup(loops.Close) // after the server
-	loops.OnTurnEnd(func() {
+	loops.AfterBatch(func() {
 		mu.Lock()
 		all := waiting
 		waiting = nil
@@ -52,20 +52,26 @@ func TestTurnEndBehindBegin(t *testing.T) {
 	}
 }
 
-// TestLoopsForOthers: connections that are not a client's are watched by the same workers.
-func TestLoopsForOthers(t *testing.T) {
-	loops := NewLoops()
-	defer loops.Close()
+// connectedTo returns both sides of a connection.
+func connectedTo(t *testing.T) (accepted net.Conn, other *client) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	other := dialRaw(t, "tcp", ln.Addr().String())
-	accepted, err := ln.Accept()
-	if err != nil {
+	other = dialRaw(t, "tcp", ln.Addr().String())
+	if accepted, err = ln.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	return accepted, other
+}
+
+// TestLoopsForOthers: connections that are not a client's are watched by the same workers.
+func TestLoopsForOthers(t *testing.T) {
+	loops := NewLoops()
+	defer loops.Close()
+	accepted, other := connectedTo(t)
 	other.send("hello")
 	greeting := make([]byte, 3)
 	io.ReadFull(accepted, greeting)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// benchWay carries bytes one way between two ends in memory. Its buffer grows to what was once on
-// the way and is used again.
+// benchWay carries bytes one way between two ends in memory. Its buffer grows to the most bytes
+// that were on the way at a time, and is used again.
 type benchWay struct {
 	mu      sync.Mutex
 	changed sync.Cond

@@ -204,7 +204,8 @@ func chosen(choices []byte) (script [][]string) {
 	}
 	for i, c := range choices[:min(len(choices), 400)] {
 		value := fmt.Sprint("v", i)
-		plain := [][]string{{"ECHO", value}, {"ECHO", strings.Repeat("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n", int(c)*4)}, {"NESTED", value}, {"LOST", value}, {"SUBSCRIBED", value}}[c/16%5]
+		plain := [][]string{{"ECHO", value}, {"ECHO", strings.Repeat("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n", int(c)*4)},
+			{"NESTED", value}, {"LOST", value}, {"SUBSCRIBED", value}}[c/16%5]
 		switch kind := c % 16; {
 		case kind < 4:
 			add(plain...)
@@ -238,17 +239,8 @@ func chosen(choices []byte) (script [][]string) {
 	return script
 }
 
-// FuzzRelay: a client sends any commands, in any pieces. The upstream runs all but the lock
-// commands, in order, and the client gets the replies of Redis and the proxy together, in order.
-func FuzzRelay(f *testing.F) {
-	for seed := range uint64(40) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		choices := make([]byte, 1+r.IntN(100))
-		for i := range choices {
-			choices[i] = byte(r.Uint32())
-		}
-		f.Add(choices, seed)
-	}
+// startModel starts a relay, on a Unix socket, whose upstream is the next of upstreams.
+func startModel(f *testing.F, upstreams <-chan *model) (addr string) {
 	was := blockedTime
 	f.Cleanup(func() { blockedTime = was }) // after the server has ended
 	blockedTime = time.Minute               // the model never blocks, but a busy machine takes its time
@@ -257,9 +249,40 @@ func FuzzRelay(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	upstreams := make(chan *model, 1)
 	handler := &ownHandler{lost: make(chan string, 1<<20)}
-	begin := func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+	server := NewServer(Options{Handler: handler, Begin: beginSome(handler), UpstreamName: "model",
+		Dial: func(context.Context) (net.Conn, error) {
+			near, err := net.Dial("unix", beyond.Addr().String())
+			if err != nil {
+				return nil, err
+			}
+			far, err := beyond.Accept()
+			if err != nil {
+				return nil, err
+			}
+			go (<-upstreams).serve(far)
+			return near, nil
+		}})
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { server.Serve(ln) })
+	f.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		server.Shutdown(ctx)
+		wg.Wait()
+		beyond.Close()
+	})
+	return ln.Addr().String()
+}
+
+// beginSome returns a Begin that leaves some commands to the handler, answers some at once and some
+// later.
+func beginSome(handler redcon.Handler) func(redcon.Conn, redcon.Command, func()) bool {
+	return func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
 		switch last := cmd.Args[1][len(cmd.Args[1])-1]; last % 3 {
 		case 0:
 			return false
@@ -274,31 +297,35 @@ func FuzzRelay(f *testing.F) {
 		}
 		return true
 	}
-	server := NewServer(Options{Handler: handler, Begin: begin, UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
-		near, err := net.Dial("unix", beyond.Addr().String())
-		if err != nil {
-			return nil, err
+}
+
+// sendInPieces writes sent to c in pieces whose sizes seed decides, and then ends the input.
+func sendInPieces(c net.Conn, sent []byte, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	least := 1 + len(sent)/4096 // or a long script takes a busy machine longer than the ten seconds that a fuzzer allows
+	for rest := sent; len(rest) > 0; {
+		n := min(len(rest), least+r.IntN(1<<(seed%15)))
+		if _, err := c.Write(rest[:n]); err != nil {
+			return
 		}
-		far, err := beyond.Accept()
-		if err != nil {
-			return nil, err
-		}
-		go (<-upstreams).serve(far)
-		return near, nil
-	}})
-	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		f.Fatal(err)
+		rest = rest[n:]
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() { server.Serve(ln) })
-	f.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		server.Shutdown(ctx)
-		wg.Wait()
-		beyond.Close()
-	})
+	netpoll.CloseWrite(c)
+}
+
+// FuzzRelay: a client sends any commands, in any pieces. The upstream runs all but the lock
+// commands, in order, and the client gets the replies of Redis and the proxy together, in order.
+func FuzzRelay(f *testing.F) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		choices := make([]byte, 1+r.IntN(100))
+		for i := range choices {
+			choices[i] = byte(r.Uint32())
+		}
+		f.Add(choices, seed)
+	}
+	upstreams := make(chan *model, 1)
+	addr := startModel(f, upstreams)
 	f.Fuzz(func(t *testing.T, choices []byte, seed uint64) {
 		script := chosen(choices)
 		ideal, upstream := &model{ideal: true}, &model{}
@@ -314,31 +341,21 @@ func FuzzRelay(f *testing.F) {
 			<-upstreams
 			upstreams <- upstream
 		}
-		c, err := net.Dial("unix", ln.Addr().String())
+		c, err := net.Dial("unix", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
-		r := rand.New(rand.NewPCG(seed, 1))
-		go func() {
-			least := 1 + len(sent)/4096 // or a long script takes a busy machine longer than the ten seconds that a fuzzer allows
-			for rest := sent; len(rest) > 0; {
-				n := min(len(rest), least+r.IntN(1<<(seed%15)))
-				if _, err := c.Write(rest[:n]); err != nil {
-					return
-				}
-				rest = rest[n:]
-			}
-			netpoll.CloseWrite(c)
-		}()
+		c.SetDeadline(time.Now().Add(patience))
+		go sendInPieces(c, sent, seed)
 		got, err := io.ReadAll(c)
 		if err != nil || string(got) != want.String() {
 			at := 0
 			for at < len(got) && at < want.Len() && got[at] == want.String()[at] {
 				at++
 			}
-			t.Fatalf("%q:\nat %d of %d got  ...%.200q (%v)\nwant ...%.200q", script, at, want.Len(), got[at:], err, want.String()[at:])
+			t.Fatalf("%q:\nat %d of %d got  ...%.200q (%v)\nwant ...%.200q", script, at, want.Len(), got[at:], err,
+				want.String()[at:])
 		}
 		if !slices.Equal(upstream.ran, ideal.ran) {
 			t.Fatalf("%q:\nthe upstream ran %q\nwant %q", script, upstream.ran, ideal.ran)

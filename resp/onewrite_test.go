@@ -33,7 +33,8 @@ func (r *recorded) Close() error {
 // requests in it break off. Otherwise the upstream could answer and close before the rest is
 // written, which causes a reset, and the answer is lost.
 func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
-	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n", "garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
+	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n",
+		"garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
 	for _, tt := range []struct {
 		name   string
 		pieces []string // up to the last, each ends with bytes that are held back
@@ -47,65 +48,82 @@ func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 		{"at the first byte", []string{"\x00" + garbage}, ""},
 		{"at the first request", []string{"*1\r\n:1\r\n" + garbage}, ""},
 		{"in a LOCK that began before", []string{ping + lock, ":1\r\n" + garbage}, lock},
-		{"in a LOCK that began before, in its name", []string{ping + "*2\r\n$4\r\nLO", "CK\r\n:1\r\n" + garbage}, "*2\r\n$4\r\nLO"},
+		{"in a LOCK that began before, in its name", []string{ping + "*2\r\n$4\r\nLO", "CK\r\n:1\r\n" + garbage},
+			"*2\r\n$4\r\nLO"},
 	} {
 		for _, network := range []string{"pipe", "unix"} {
-			upstream, far := net.Pipe()
-			rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
-			server := NewServer(Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
-			var ln net.Listener
-			var client net.Conn
-			if network == "pipe" {
-				near, behind := net.Pipe()
-				client, ln = near, &oneConn{conns: make(chan net.Conn), first: behind}
-			} else {
-				listening, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if ln = listening; true {
-					client, err = net.Dial("unix", ln.Addr().String())
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			var wg sync.WaitGroup
-			wg.Go(func() { server.Serve(ln) })
-
-			want := ""
-			for i, piece := range tt.pieces {
-				want += piece
-				client.SetDeadline(time.Now().Add(10 * time.Second))
-				if _, err := client.Write([]byte(piece)); err != nil {
-					t.Fatalf("%s over %s: %v", tt.name, network, err)
-				}
-				due := want
-				if i < len(tt.pieces)-1 {
-					due = strings.TrimSuffix(want, tt.held)
-				}
-				first := within(t, tt.name+" over "+network+": write to the upstream", rec.writes)
-				if i == 0 && len(first) != len(due) {
-					t.Errorf("%s over %s: the first write has %d bytes of %d: %q", tt.name, network, len(first), len(due), first)
-				}
-				want = strings.TrimPrefix(want, first)
-				for rest := strings.TrimPrefix(due, first); rest != ""; {
-					next := within(t, tt.name+" over "+network+": rest of "+rest, rec.writes)
-					if !strings.HasPrefix(rest, next) {
-						t.Fatalf("%s over %s: the upstream gets %q, want %q", tt.name, network, next, rest)
-					}
-					rest, want = rest[len(next):], want[len(next):]
-				}
-			}
-			far.Close()
-			client.Close()
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			server.Shutdown(ctx)
-			wg.Wait()
-			if want != "" || len(rec.writes) > 0 {
-				t.Errorf("%s over %s: not written %q, written besides in %d pieces", tt.name, network, want, len(rec.writes))
-			}
+			t.Run(tt.name+" over "+network, func(t *testing.T) {
+				playBroken(t, network, tt.pieces, tt.held)
+			})
 		}
 	}
+}
+
+// playBroken sends the pieces to a relay, and compares the writes to the upstream, which must not
+// get held, the end of the first piece, before the next comes.
+func playBroken(t *testing.T, network string, pieces []string, held string) {
+	upstream, far := net.Pipe()
+	rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
+	server := NewServer(Options{UpstreamName: "recorded",
+		Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
+	ln, client := listenAndDial(t, network)
+	var wg sync.WaitGroup
+	wg.Go(func() { server.Serve(ln) })
+	want := ""
+	for i, piece := range pieces {
+		want += piece
+		client.SetDeadline(time.Now().Add(patience))
+		if _, err := client.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+		due := len(want)
+		if i < len(pieces)-1 {
+			due -= len(held)
+		}
+		rec.expect(t, want[:due], i == 0)
+		want = want[due:]
+	}
+	far.Close()
+	client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	server.Shutdown(ctx)
+	wg.Wait()
+	if want != "" || len(rec.writes) > 0 {
+		t.Errorf("not written %q, written besides in %d pieces", want, len(rec.writes))
+	}
+}
+
+// expect reads writes until they have all bytes that are due. whole: the first must have them all.
+func (r *recorded) expect(t *testing.T, due string, whole bool) {
+	t.Helper()
+	for first := true; first || due != ""; first = false {
+		next := within(t, "write to the upstream: "+due, r.writes)
+		if first && whole && next != due {
+			t.Errorf("the first write has %d bytes of %d: %q", len(next), len(due), next)
+		}
+		if !strings.HasPrefix(due, next) {
+			t.Fatalf("the upstream gets %q, want %q", next, due)
+		}
+		due = due[len(next):]
+	}
+}
+
+// listenAndDial returns a listener and the other side of the connection that it accepts. A loop can
+// watch a Unix socket, and no pipe.
+func listenAndDial(t *testing.T, network string) (net.Listener, net.Conn) {
+	t.Helper()
+	if network == "pipe" {
+		near, far := net.Pipe()
+		return &oneConn{conns: make(chan net.Conn), first: far}, near
+	}
+	ln, err := net.Listen(network, filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial(network, ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln, client
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/protocol"
+	"lockproxy/resp/internal/scan"
 )
 
 // Options configure a Server.
@@ -53,9 +55,6 @@ type Options struct {
 	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was
 	// sent that may have changed it. Otherwise User is empty from there on.
 	AskUser bool
-	// Reencode is for an upstream that cannot cope with bytes that Redis refuses or ignores: it
-	// gets well-formed requests only.
-	Reencode bool
 
 	// MaxClients is how many connections are served at a time; more get an error and are closed.
 	// Zero: no limit.
@@ -73,6 +72,15 @@ type Options struct {
 
 // Facts describe how the upstream treats a connection that has not authenticated.
 type Facts = protocol.Facts
+
+// CommandReader reads requests as Redis reads them, for servers that take the place of one.
+type CommandReader = scan.CommandReader
+
+// ProtocolError is the error of a CommandReader at bytes that Redis refuses.
+type ProtocolError = scan.ProtocolError
+
+// NewCommandReader returns a CommandReader of r.
+func NewCommandReader(r io.Reader) *CommandReader { return scan.NewCommandReader(r) }
 
 // DefaultUser is the user of a connection before any AUTH.
 const DefaultUser = protocol.DefaultUser

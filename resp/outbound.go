@@ -36,7 +36,6 @@ type outbound struct {
 	done    uint64      // how many of them are written
 	err     error       // the first failure; later writes return it
 	noReply atomic.Bool // frame boundaries are unknown from here on
-	onLoop  bool        // the holder of mu must not block
 	rest    []byte      // bytes that conn did not take at once; they are written first
 }
 
@@ -50,7 +49,7 @@ func (o *outbound) init(conn net.Conn, progress *progress) {
 func (o *outbound) enter(onLoop bool) bool {
 	if !onLoop {
 		o.mu.Lock()
-		o.writeLocked(nil)
+		o.writeAllLocked(nil)
 		return true
 	}
 	if !o.mu.TryLock() {
@@ -60,34 +59,30 @@ func (o *outbound) enter(onLoop bool) bool {
 		o.mu.Unlock()
 		return false
 	}
-	o.onLoop = true
 	return true
 }
 
 // leave unlocks after enter. The next caller that may block writes the rest.
-func (o *outbound) leave() {
-	o.onLoop = false
-	o.mu.Unlock()
-}
+func (o *outbound) leave() { o.mu.Unlock() }
 
 // forwardLocked writes bytes of the upstream. The first boundary bytes of b end between two frames
-// (0: no frame ends in b); waiting insertions are written there.
+// (0: no frame ends in b); waiting insertions are written there. onLoop: it must not block.
 //
 // The copier holds the lock from before it counts a reply until the reply is written: as soon as
 // a reply is counted a lock command may run, and its own reply must wait.
-func (o *outbound) forwardLocked(b []byte, boundary int) error {
+func (o *outbound) forwardLocked(b []byte, boundary int, onLoop bool) error {
 	if len(o.insert) > 0 && o.noReply.Load() {
 		o.insert = nil
 		o.changed.Broadcast() // endReplies may have called it just before a reply began to wait
 	}
 	if len(o.insert) > 0 && (boundary > 0 || o.between) {
-		o.writeLocked(b[:boundary])
+		o.writeLocked(b[:boundary], onLoop)
 		o.between = true
-		o.insertLocked()
+		o.insertLocked(onLoop)
 		b, boundary = b[boundary:], 0
 	}
 	if len(b) > 0 {
-		o.writeLocked(b)
+		o.writeLocked(b, onLoop)
 		o.between = boundary == len(b)
 	}
 	return o.err
@@ -102,14 +97,14 @@ func (o *outbound) reply(b []byte) error {
 		return errOpaque
 	}
 	if o.between && len(o.insert) == 0 {
-		o.writeLocked(b)
+		o.writeAllLocked(b)
 		return o.err
 	}
 	o.insert = append(o.insert, b...)
 	o.put += uint64(len(b))
 	end := o.put
 	if o.between {
-		o.insertLocked()
+		o.insertLocked(false)
 	}
 	for o.done < end && o.err == nil && !o.noReply.Load() {
 		o.changed.Wait()
@@ -142,29 +137,34 @@ func (o *outbound) tryReply(b []byte) (wait func() error) {
 func (o *outbound) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.writeLocked(nil)
+	o.writeAllLocked(nil)
 	return o.err
 }
 
 // insertLocked writes the waiting insertions.
-func (o *outbound) insertLocked() {
-	o.writeLocked(o.insert)
+func (o *outbound) insertLocked(onLoop bool) {
+	o.writeLocked(o.insert, onLoop)
 	o.insert, o.done = nil, o.put
 	o.changed.Broadcast()
 }
 
-func (o *outbound) writeLocked(b []byte) {
-	if o.onLoop {
+func (o *outbound) writeLocked(b []byte, onLoop bool) {
+	if onLoop {
 		o.writeSomeLocked(b)
 		return
 	}
-	rest := o.rest
-	o.rest = nil
-	o.writeAllLocked(rest)
 	o.writeAllLocked(b)
 }
 
+// writeAllLocked writes the rest, then b. It may block.
 func (o *outbound) writeAllLocked(b []byte) {
+	rest := o.rest
+	o.rest = nil
+	o.blockLocked(rest)
+	o.blockLocked(b)
+}
+
+func (o *outbound) blockLocked(b []byte) {
 	if o.err != nil || len(b) == 0 {
 		return
 	}

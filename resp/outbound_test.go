@@ -21,8 +21,10 @@ func TestInsertion(t *testing.T) {
 		{"no frame yet", nil, []piece{{"+A\r\n", 4}}, "|+A\r\n"},
 		{"after a frame", []piece{{"+A\r\n", 4}}, []piece{{"+B\r\n", 4}}, "+A\r\n|+B\r\n"},
 		{"inside a frame", []piece{{"$5\r\nab", 0}}, []piece{{"cde\r\n+B\r\n", 5}}, "$5\r\nabcde\r\n|+B\r\n"},
-		{"inside a frame that has no end here", []piece{{"$5\r\nab", 0}}, []piece{{"c", 0}, {"de\r\n", 4}}, "$5\r\nabcde\r\n|"},
-		{"a frame and the beginning of one", []piece{{"+A\r\n$5", 4}}, []piece{{"\r\nabcde\r\n", 9}}, "+A\r\n$5\r\nabcde\r\n|"},
+		{"inside a frame that has no end here", []piece{{"$5\r\nab", 0}}, []piece{{"c", 0}, {"de\r\n", 4}},
+			"$5\r\nabcde\r\n|"},
+		{"a frame and the beginning of one", []piece{{"+A\r\n$5", 4}}, []piece{{"\r\nabcde\r\n", 9}},
+			"+A\r\n$5\r\nabcde\r\n|"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &picky{}
@@ -31,7 +33,7 @@ func TestInsertion(t *testing.T) {
 			forward := func(pieces []piece) {
 				for _, one := range pieces {
 					o.enter(false)
-					o.forwardLocked([]byte(one.b), one.boundary)
+					o.forwardLocked([]byte(one.b), one.boundary, false)
 					o.leave()
 				}
 			}
@@ -65,7 +67,7 @@ func TestInsertionEnds(t *testing.T) {
 			var o outbound
 			o.init(&picky{}, &progress{})
 			o.enter(false)
-			o.forwardLocked([]byte("$5\r\nab"), 0)
+			o.forwardLocked([]byte("$5\r\nab"), 0, false)
 			o.leave()
 			replied := make(chan error, 1)
 			go func() { replied <- o.reply([]byte("|")) }()
@@ -96,7 +98,8 @@ func TestDelivery(t *testing.T) {
 		{"written", func(d *delivery) { d.finish(nil) }, 0},
 		{"not written", func(d *delivery) { d.finish(io.ErrClosedPipe) }, 1},
 		{"not written, finished again", func(d *delivery) { d.finish(io.ErrClosedPipe); d.finish(io.ErrClosedPipe) }, 1},
-		{"the client sends more, then resets", func(d *delivery) { d.finish(nil); d.inputEnded(io.ErrUnexpectedEOF, nil) }, 0},
+		{"the client sends more, then resets", func(d *delivery) { d.finish(nil); d.inputEnded(io.ErrUnexpectedEOF, nil) },
+			0},
 		{"no function", func(d *delivery) { d.pending = nil; d.finish(io.ErrClosedPipe) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,7 +27,6 @@ type pump struct {
 	delivery delivery
 	step     step
 	reading  reading
-	onLoop   bool // it runs on a loop and must not block
 	caughtUp bool // all bytes read were forwarded, and no lock command was among them
 }
 
@@ -91,7 +90,6 @@ func (p *pump) serveClient(stopped error) (err error) {
 // watchEnded takes over from the loop. It returns nil if the pump goes on.
 func (p *pump) watchEnded(stopped error) error {
 	s := p.s
-	p.onLoop = false
 	s.progress.busy()
 	if panicked, ok := stopped.(*netpoll.PanicError); ok {
 		s.srv.o.Log.Error("panic, connection closed", zap.String("where", "pump"), zap.Error(panicked))
@@ -101,7 +99,7 @@ func (p *pump) watchEnded(stopped error) error {
 		s.cut()
 		return net.ErrClosed
 	}
-	if s.in.held && stopped != nil && !errors.Is(stopped, os.ErrDeadlineExceeded) {
+	if !s.in.empty() && stopped != nil && !errors.Is(stopped, os.ErrDeadlineExceeded) {
 		s.in.ahead.end(stopped) // after the bytes that are there
 		return nil
 	}
@@ -131,7 +129,7 @@ func (p *pump) next() error {
 		case p.step == stepRefuse:
 			return p.refuseRest()
 		case p.step == stepQuit, s.life.draining() && s.in.empty() && p.atRest():
-			s.life.end(eventFinish, EndProxy) // not on the loop: the function of OnEnd may write to the log
+			s.life.end(causeFinish, EndProxy) // not on the loop: the function of OnEnd may write to the log
 			return io.EOF
 		case p.step == stepLock:
 			p.step = stepPump
@@ -157,7 +155,7 @@ func (p *pump) next() error {
 func (p *pump) receive() error {
 	s := p.s
 	for more := true; more; {
-		if !s.in.empty() && (p.process() || len(s.up.unsent) > 0) {
+		if !s.in.empty() && (p.process(false) || len(s.up.unsent) > 0) {
 			return nil
 		}
 		var err error
@@ -178,7 +176,7 @@ func (p *pump) receive() error {
 		return errWatched
 	}
 	s.progress.await(p.req.Begun, p.unfinished())
-	err := netpoll.Receive(s.client, &s.in.buf, p.processRead)
+	err := netpoll.Receive(s.client, &s.in.buf, func() bool { return p.processRead(false) })
 	s.progress.busy()
 	return p.receiveEnded(err)
 }
@@ -196,13 +194,13 @@ func (p *pump) receiveEnded(err error) error {
 }
 
 // processRead processes newly read bytes; unless it returns true, the caller then waits for the
-// client again.
-func (p *pump) processRead() (stop bool) {
+// client again. onLoop: it must not block.
+func (p *pump) processRead(onLoop bool) (stop bool) {
 	s := p.s
 	s.progress.busy()
 	s.in.arrived()
 	dialled := s.up.conn != nil
-	stop = p.process() || len(s.up.unsent) > 0 || dialled != (s.up.conn != nil) // a loop may take over
+	stop = p.process(onLoop) || len(s.up.unsent) > 0 || dialled != (s.up.conn != nil) // a loop may take over
 	if !stop {
 		s.progress.await(p.req.Begun, p.unfinished())
 	}
@@ -221,8 +219,8 @@ func (p *pump) inputEnded(err error) error {
 		s.srv.o.Log.Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
 	}
 	p.delivery.inputEnded(err, s.client)
-	s.life.end(eventFinish, endOf(err))
-	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Strict && !p.req.Collecting() {
+	s.life.end(causeFinish, endOf(err))
+	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Collecting() {
 		s.up.conn.Write(b)
 	}
 	return err
@@ -230,11 +228,10 @@ func (p *pump) inputEnded(err error) error {
 
 // process forwards the bytes that are there, up to an incomplete request. stop: the pump has
 // another task, in p.step, or must not go on on a loop.
-func (p *pump) process() (stop bool) {
+func (p *pump) process(onLoop bool) (stop bool) {
 	s := p.s
-	s.in.held = false
 	switch {
-	case p.onLoop && s.up.polled == nil && !s.runner.lockAlone(): // the upstream must be dialled
+	case onLoop && s.up.polled == nil && !s.runner.lockAlone(): // the upstream must be dialled
 		return true
 	case s.ctx.Err() != nil, // cut: the client may send faster than the past deadline is noticed
 		p.caughtUp && s.life.draining() && p.atRest(): // a busy client would never be met at rest later
@@ -245,7 +242,7 @@ func (p *pump) process() (stop bool) {
 	if p.req.Between() {
 		s.up.failed = nil
 	}
-	p.scan()
+	p.scan(onLoop)
 	p.caughtUp = p.step == stepPump && s.in.empty()
 	return p.step != stepPump
 }
@@ -267,7 +264,7 @@ func (t *pass) end() int {
 
 // scan finds the requests in the bytes that are there, up to a lock command that is complete, and
 // forwards the bytes before it in one write.
-func (p *pump) scan() {
+func (p *pump) scan(onLoop bool) {
 	s := p.s
 	t := pass{gathered: gathered{b: s.in.bytes()}, lock: -1}
 	first := s.srv.o.Timed != nil && p.req.Between()
@@ -286,7 +283,7 @@ func (p *pump) scan() {
 		case collecting && t.lock < 0: // it began before b
 			t.take(t.at)
 		}
-		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || t.any(t.end()) {
+		if ev == scan.Notable || ev == scan.Malformed || t.any(t.end()) {
 			p.connect()
 		}
 		if first && ev == scan.More && s.proto.Countable() {
@@ -296,7 +293,7 @@ func (p *pump) scan() {
 		first = false
 	}
 	p.count()
-	p.forward(t.take(t.end()))
+	p.forward(t.take(t.end()), onLoop)
 	if p.step == stepRefuse {
 		t.at = len(t.b)
 	}
@@ -324,13 +321,6 @@ func (p *pump) event(t *pass, ev scan.Event) {
 		p.count()
 		p.malform(t)
 	case scan.Drop:
-		t.drop(t.at, p.req.Dropped)
-		t.at += p.req.Dropped
-	case scan.Inline:
-		p.count()
-		p.forward(t.take(t.at))
-		p.notable()
-		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
 		t.drop(t.at, p.req.Dropped)
 		t.at += p.req.Dropped
 	}
@@ -361,13 +351,11 @@ func (p *pump) count() {
 // before it.
 func (p *pump) notable() {
 	s := p.s
-	if p.req.Ended > 0 { // it was counted, unless it is an inline one in the strict form
-		p.req.Ended--
-	}
+	p.req.Ended-- // it is counted below
 	p.count()
 	switch {
 	case s.up.failed != nil && p.req.Kind == scan.KindQuit:
-		s.life.end(eventFinish, EndQuit)
+		s.life.end(causeFinish, EndQuit)
 		s.out.reply([]byte("+OK\r\n"))
 		p.step = stepQuit
 	case s.up.failed != nil:
@@ -430,8 +418,8 @@ func (p *pump) connect() {
 }
 
 // forward writes bytes to the upstream.
-func (p *pump) forward(b []byte) {
-	if p.step != stepWriteFailed && p.s.up.forward(b, p.onLoop) != nil {
+func (p *pump) forward(b []byte, onLoop bool) {
+	if p.step != stepWriteFailed && p.s.up.forward(b, onLoop) != nil {
 		p.step = stepWriteFailed
 	}
 }
@@ -478,11 +466,10 @@ func (p *pump) refuse(n int64) {
 }
 
 // malform is called when the client's bytes are no requests any more. The upstream gets them all,
-// reports the error itself and closes. If it must not see them, or cannot be reached, the pump
-// refuses them.
+// reports the error itself and closes. If it cannot be reached, the pump refuses them.
 func (p *pump) malform(t *pass) {
 	s := p.s
-	if p.req.Strict || s.up.failed != nil {
+	if s.up.failed != nil {
 		p.step = stepRefuse
 		return
 	}
@@ -493,17 +480,11 @@ func (p *pump) malform(t *pass) {
 	p.reading, t.lock = readingMalformed, -1
 }
 
-// refuseRest ends the connection with Redis' error about the client's bytes, after the replies
-// that are still missing.
+// refuseRest ends the connection, which has no upstream, with Redis' error about the client's
+// bytes.
 func (p *pump) refuseRest() error {
-	s := p.s
-	if s.up.conn != nil && s.up.failed == nil && !s.proto.Garbled() {
-		if _, err := p.ask(); err != nil {
-			return err
-		}
-	}
 	if p.req.Why != "" {
-		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+p.req.Why))
+		p.s.out.reply(redcon.AppendError(nil, "ERR "+scan.ProtocolError(p.req.Why).Error()))
 	}
 	return io.EOF
 }

@@ -17,8 +17,9 @@ func TestQuitSearch(t *testing.T) {
 		"the new bytes only": {{ping + quit[:5], 19, false}, {quit[5:], 28, true}},
 		"cut, with the old":  {{ping + quit[:5], 19, false}, {quit[:12], 26, false}, {quit, 28, true}},
 		"another command":    {{"*2\r\n$4\r\nECHO\r\n$70\r\n", 20, false}, {quit, 106, true}},
-		"read ahead of it":   {{ping, 14, false}, {ping + ping + quit, 14 + 42, true}, {ping[:3], 17, false}, {"", 14, false}},
-		"in a body":          {{"*2\r\n$4\r\nECHO\r\n$14\r\n", 20, false}, {quit + "\r\n", 36, false}},
+		"read ahead of it": {{ping, 14, false}, {ping + ping + quit, 14 + 42, true}, {ping[:3], 17, false},
+			{"", 14, false}},
+		"in a body": {{"*2\r\n$4\r\nECHO\r\n$14\r\n", 20, false}, {quit + "\r\n", 36, false}},
 	} {
 		var q quitSearch
 		for i, p := range pieces {

@@ -8,13 +8,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// redconConn is the net.Conn that redcon serves for connections that no loop watches: TLS, systems
-// without loops, and upstreams that need Reencode. redcon reads only lock commands from it,
-// validated and encoded anew, and writes their replies to it. Session embeds it.
+// redconConn is the net.Conn that redcon serves for connections that no loop watches: TLS, and all
+// connections on systems without loops. redcon reads only lock commands from it, validated and
+// encoded anew, and writes their replies to it. Session embeds it.
 type redconConn struct {
 	s       *Session
 	command []byte // the part of a lock command that redcon has not read
-	secured bool   // the handshake of TLS was begun
 }
 
 var _ net.Conn = (*redconConn)(nil)
@@ -42,14 +41,14 @@ func (c *redconConn) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// handshake does the handshake of TLS, if the client speaks TLS and it was not done yet.
+// handshake does the handshake of TLS, if the client speaks TLS. After the first call it has no
+// effect.
 func (c *redconConn) handshake() error {
 	s := c.s
 	secure, ok := s.client.(interface{ HandshakeContext(context.Context) error })
-	if c.secured || !ok {
+	if !ok {
 		return nil
 	}
-	c.secured = true
 	s.progress.await(1, true)
 	defer s.progress.busy()
 	if err := secure.HandshakeContext(s.ctx); err != nil {

@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// TestOwnCommand: a command is what redcon makes of the same bytes, and the handler may keep it,
-// whatever becomes of the session's memory.
+// TestOwnCommand: a command equals that which redcon makes of the same bytes, and the handler may
+// keep it when the session uses its memory again.
 func TestOwnCommand(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// benchNet is what the relay is measured on.
+// benchNet is a network on which the relay is measured.
 type benchNet struct {
 	name   string
 	listen func() (net.Listener, error)
@@ -88,7 +88,8 @@ func BenchmarkOwn(b *testing.B) {
 		name  string
 		on    benchNet
 		begin func(redcon.Conn, redcon.Command, func()) bool
-	}{{"sockets/handler", benchNets[0], nil}, {"sockets/begin", benchNets[0], begin}, {"memory/handler", benchNets[1], nil}} {
+	}{{"sockets/handler", benchNets[0], nil}, {"sockets/begin", benchNets[0], begin},
+		{"memory/handler", benchNets[1], nil}} {
 		for _, pipeline := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/pipeline=%d", way.name, pipeline), func(b *testing.B) {
 				client := way.on.relay(b, 1, "+OK\r\n", func(o *Options) { o.Begin = way.begin })
@@ -118,14 +119,14 @@ func exchange(b *testing.B, client net.Conn, requests []byte, want string, pipel
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pipeline), "ns/request")
 }
 
-// exchanger returns what sends the requests once and reads the replies, after it has done so. It
-// allocates nothing.
+// exchanger returns a function that sends the requests once and reads the replies, after a first
+// exchange. It does not allocate.
 func exchanger(b testing.TB, client net.Conn, requests []byte, want string) (once func()) {
 	b.Helper()
 	got := make([]byte, len(want))
 	begin, sent := make(chan struct{}), make(chan error, 1)
 	b.Cleanup(func() { close(begin) })
-	go func() { // writes what is more than the connections hold while nobody reads
+	go func() { // writes the bytes that the connections cannot hold until they are read
 		for range begin {
 			_, err := client.Write(requests)
 			sent <- err
@@ -152,8 +153,8 @@ func exchanger(b testing.TB, client net.Conn, requests []byte, want string) (onc
 }
 
 // TestRelayAllocatesNothing: not a byte for a command that passes through. Under the race detector
-// pools forget a quarter of what they are given, which costs less than one allocation for the two
-// buffers of a command and its reply; AllocsPerRun rounds down.
+// pools forget a quarter of the values that they get, which costs less than one allocation for the
+// two buffers of a command and its reply; AllocsPerRun rounds down.
 func TestRelayAllocatesNothing(t *testing.T) {
 	for _, on := range benchNets {
 		request, reply := benchRequest("GET", "key:000000000001"), "$5\r\nhello\r\n"

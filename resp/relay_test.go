@@ -18,6 +18,9 @@ import (
 	"lockproxy/integration/redistest"
 )
 
+// patience is how long a test waits for an event on a busy machine.
+const patience = time.Minute
+
 // startRedis runs a redis-server for the test and returns how to reach it.
 func startRedis(t testing.TB, args ...string) (network, addr string) {
 	t.Helper()
@@ -25,8 +28,8 @@ func startRedis(t testing.TB, args ...string) (network, addr string) {
 	return s.Network, s.Addr
 }
 
-// ownHandler answers a command of ours with its arguments, a state it finds the connection in, or
-// as told by the key.
+// ownHandler answers a command of ours with its arguments or with the state of the connection: the
+// key decides.
 type ownHandler struct {
 	enter chan string   // receives the key of "wait"
 	leave chan struct{} // lets it go on
@@ -68,9 +71,10 @@ type relay struct {
 func startRelay(t testing.TB, network, upstream string, change func(*Options)) *relay {
 	t.Helper()
 	h := &ownHandler{make(chan string), make(chan struct{}), make(chan string, 100)}
-	o := Options{Handler: h, UpstreamName: upstream, Log: zaptest.NewLogger(t), Dial: func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, upstream)
-	}}
+	o := Options{Handler: h, UpstreamName: upstream, Log: zaptest.NewLogger(t),
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, upstream)
+		}}
 	if change != nil {
 		change(&o)
 	}
@@ -90,7 +94,7 @@ func startRelay(t testing.TB, network, upstream string, change func(*Options)) *
 	return r
 }
 
-// client is a raw connection. Everything fails after 10 s.
+// client is a raw connection. Everything fails after patience.
 type client struct {
 	net.Conn
 	t testing.TB
@@ -106,7 +110,7 @@ func dialRaw(t testing.TB, network, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return &client{c, t, bufio.NewReader(c)}
 }
 
@@ -147,19 +151,26 @@ func TestStates(t *testing.T) {
 		{"between", "SET k v\r\nLOCK a 1\r\nGET k\r\n", "+OK\r\n" + own + "$1\r\nv\r\n"},
 		{"many", strings.Repeat("PING\r\nLOCK a 1\r\n", 50), strings.Repeat("+PONG\r\n"+own, 50)},
 		{"RESP array", "*3\r\n$4\r\nlock\r\n$1\r\na\r\n$1\r\n1\r\nPING\r\n", own + "+PONG\r\n"},
-		{"MULTI", "MULTI\r\nSET k v\r\nLOCK a 1\r\nEXEC\r\nLOCK a 1\r\n", "+OK\r\n+QUEUED\r\n-ERR LOCK is not allowed in transactions\r\n-EXECABORT Transaction discarded because of previous errors.\r\n" + own},
+		{"MULTI", "MULTI\r\nSET k v\r\nLOCK a 1\r\nEXEC\r\nLOCK a 1\r\n",
+			"+OK\r\n+QUEUED\r\n-ERR LOCK is not allowed in transactions\r\n-EXECABORT Transaction discarded because of previous errors.\r\n" + own},
 		{"DISCARD", "MULTI\r\nDISCARD\r\nLOCK a 1\r\n", "+OK\r\n+OK\r\n" + own},
 		{"EXEC without MULTI", "EXEC\r\nLOCK a 1\r\n", "-ERR EXEC without MULTI\r\n" + own},
-		{"WATCH fails", "WATCH k\r\nSET k 1\r\nMULTI\r\nPING\r\nEXEC\r\nLOCK a 1\r\n", "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n" + own},
+		{"WATCH fails", "WATCH k\r\nSET k 1\r\nMULTI\r\nPING\r\nEXEC\r\nLOCK a 1\r\n",
+			"+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n" + own},
 		{"subscribed", "SUBSCRIBE c d\r\nLOCK a 1\r\nUNSUBSCRIBE c\r\nLOCK a 1\r\nUNSUBSCRIBE\r\nLOCK a 1\r\n",
 			"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nd\r\n:2\r\n-ERR subscribed\r\n" +
-				"*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:1\r\n-ERR subscribed\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nd\r\n:0\r\n" + own},
-		{"subscribed in MULTI", "MULTI\r\nSUBSCRIBE c\r\nEXEC\r\nLOCK a 1\r\nRESET\r\nLOCK a 1\r\n", "+OK\r\n+QUEUED\r\n*1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n-ERR subscribed\r\n+RESET\r\n" + own},
-		{"REPLY OFF", "CLIENT REPLY OFF\r\nPING\r\nLOCK a 1\r\nCLIENT REPLY ON\r\nLOCK a 1\r\nPING\r\n", "+OK\r\n" + own + "+PONG\r\n"},
+				"*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:1\r\n-ERR subscribed\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nd\r\n:0\r\n" +
+				own},
+		{"subscribed in MULTI", "MULTI\r\nSUBSCRIBE c\r\nEXEC\r\nLOCK a 1\r\nRESET\r\nLOCK a 1\r\n",
+			"+OK\r\n+QUEUED\r\n*1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n-ERR subscribed\r\n+RESET\r\n" + own},
+		{"REPLY OFF", "CLIENT REPLY OFF\r\nPING\r\nLOCK a 1\r\nCLIENT REPLY ON\r\nLOCK a 1\r\nPING\r\n",
+			"+OK\r\n" + own + "+PONG\r\n"},
 		{"REPLY SKIP", "CLIENT REPLY SKIP\r\nLOCK a 1\r\nPING\r\nLOCK a 1\r\n", "+PONG\r\n" + own},
 		{"REPLY SKIP other", "CLIENT REPLY SKIP\r\nSET k v\r\nLOCK a 1\r\nGET k\r\n", own + "$1\r\nv\r\n"},
-		{"REPLY OFF refused", "CLIENT REPLY OFF x\r\nPING\r\n", "-ERR wrong number of arguments for 'client|reply' command\r\n+PONG\r\n"},
-		{"REPLY OFF in MULTI", "MULTI\r\nCLIENT REPLY OFF\r\nEXEC\r\nLOCK a 1\r\nCLIENT REPLY ON\r\nPING\r\n", "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n+PONG\r\n"},
+		{"REPLY OFF refused", "CLIENT REPLY OFF x\r\nPING\r\n",
+			"-ERR wrong number of arguments for 'client|reply' command\r\n+PONG\r\n"},
+		{"REPLY OFF in MULTI", "MULTI\r\nCLIENT REPLY OFF\r\nEXEC\r\nLOCK a 1\r\nCLIENT REPLY ON\r\nPING\r\n",
+			"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n+PONG\r\n"},
 		{"REPLY ON", "CLIENT REPLY ON\r\nLOCK a 1\r\n", "+OK\r\n" + own},
 		{"RESET ends REPLY OFF", "CLIENT REPLY OFF\r\nRESET\r\nPING\r\n", "+RESET\r\n+PONG\r\n"},
 		{"MONITOR", "MONITOR\r\nLOCK a 1\r\n", "+OK\r\n" + own},
@@ -197,7 +208,8 @@ func TestEnds(t *testing.T) {
 		{"body", "*1\r\n$-1\r\nLOCK a 1\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"wrap", "*1\r\n$18446744073709551619\r\nabc\r\nLOCK a 1\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"huge", "*1\r\n$9223372036854775807\r\nx\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
-		{"huge in LOCK", "*2\r\n$4\r\nLOCK\r\n$9223372036854775807\r\nx\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"huge in LOCK", "*2\r\n$4\r\nLOCK\r\n$9223372036854775807\r\nx\r\n",
+			"-ERR Protocol error: invalid bulk length\r\n"},
 		{"type in LOCK", "*2\r\n$4\r\nLOCK\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'\r\n"},
 		{"quotes", "\"a\r\nLOCK a 1\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"runtime"
 	"testing"
-	"time"
 )
 
 // TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
@@ -63,7 +62,7 @@ func TestRetire(t *testing.T) {
 }
 
 // TestRetireBusy: a client that asks on as soon as it is answered is closed between two requests,
-// and what was sent together is answered together.
+// and requests that were sent together are answered together.
 func TestRetireBusy(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -111,7 +110,7 @@ func TestRetireMeetsDial(t *testing.T) {
 	c.send("PING\r\n")
 	within(t, "dial", dialling)
 	ended := make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		defer close(ended)

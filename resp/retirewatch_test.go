@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -39,7 +40,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 		defer s.in.ahead.mu.Unlock()
 		return s.in.ahead.done != nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	go r.server.Retire(ctx)
 	eventually(t, "the wake-up of Retire", s.life.draining)
@@ -52,6 +53,10 @@ func TestLeavingWhileRetired(t *testing.T) {
 // TestShutdownStorm, with -race: many connections are cut off; no goroutine starts after the end.
 func TestShutdownStorm(t *testing.T) {
 	network, addr := startRedis(t)
+	sends := []string{
+		"PING\r\nLOCK k 1000\r\nAUTH x y\r\nLOCK k 1000\r\n", "BLPOP none 0\r\n",
+		"LOCK k 1000\r\nMONITOR\r\nLOCK k 1000\r\n",
+	}
 	for range 60 {
 		s := NewServer(Options{Handler: redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) { c.WriteNull() }),
 			Dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) }})
@@ -69,20 +74,11 @@ func TestShutdownStorm(t *testing.T) {
 					return
 				}
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(5 * time.Second))
+				c.SetDeadline(time.Now().Add(patience))
 				b := make([]byte, 100)
-				for {
-					switch i % 3 {
-					case 0:
-						c.Write([]byte("PING\r\nLOCK k 1000\r\nAUTH x y\r\nLOCK k 1000\r\n"))
-					case 1:
-						c.Write([]byte("BLPOP none 0\r\n"))
-					case 2:
-						c.Write([]byte("LOCK k 1000\r\nMONITOR\r\nLOCK k 1000\r\n"))
-					}
-					if _, err := c.Read(b); err != nil {
-						return
-					}
+				for err := error(nil); err == nil; {
+					io.WriteString(c, sends[i%len(sends)])
+					_, err = c.Read(b)
 				}
 			})
 		}
@@ -115,7 +111,7 @@ func TestPushesWhileRepliesAreOff(t *testing.T) {
 		}
 	}()
 	c.send("CLIENT REPLY OFF\r\nLOCK k 1000\r\nCLIENT REPLY ON\r\nECHO behind\r\n")
-	c.SetReadDeadline(time.Now().Add(time.Minute))
+	c.SetReadDeadline(time.Now().Add(patience))
 	for {
 		line, err := c.r.ReadString('\n')
 		if err != nil {

@@ -149,14 +149,11 @@ func (s *Server) add(c net.Conn) *Session {
 	return sess
 }
 
-// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream
-// takes the client's bytes as they are.
+// newSession makes a session of c. A loop watches it if it is a plain socket.
 func (s *Server) newSession(c net.Conn) *Session {
 	var polled *netpoll.Conn
-	if !s.o.Reencode {
-		if adopted, ok := s.loops.poll.Adopt(c); ok {
-			c, polled = adopted, adopted
-		}
+	if adopted, ok := s.loops.poll.Adopt(c); ok {
+		c, polled = adopted, adopted
 	}
 	sess := newSession(&s.shared, c, polled)
 	sess.onClose = func() { s.remove(sess) }

@@ -57,7 +57,7 @@ func newSession(srv *shared, client net.Conn, polled *netpoll.Conn) *Session {
 	s.in.init(client, polled, &s.progress, s.life.leave)
 	s.out.init(client, &s.progress)
 	s.pump.s, s.runner.s, s.redconConn.s = s, s, s
-	s.pump.req.Strict, s.pump.req.Limited = srv.o.Reencode, s.proto.Limited
+	s.pump.req.Limited = s.proto.Limited
 	return s
 }
 
@@ -158,7 +158,7 @@ const lingerTime = time.Second
 // the client's last bytes. If the socket were closed with unread input, the kernel would throw
 // away the replies that the client has not fetched.
 func (s *Session) linger() {
-	s.life.end(eventUpstreamEnd, EndProxy)
+	s.life.end(causeUpstreamEnd, EndProxy)
 	netpoll.CloseWrite(s.client)
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
@@ -173,7 +173,7 @@ func (s *Session) discard() {
 // cut closes both sides at once. Their readers and writers get an error: by the deadline first,
 // because closing a connection may wait for its reader.
 func (s *Session) cut() {
-	s.life.end(eventCut, EndProxy)
+	s.life.end(causeCut, EndProxy)
 	up, _ := s.up.get()
 	s.cancel()
 	past := time.Unix(1, 0)

@@ -22,16 +22,28 @@ func TestPace(t *testing.T) {
 	}{
 		{"idle", func(p *progress, i int) (int, uint64) { return 0, 0 }, 0},
 		{"takes nothing", func(p *progress, i int) (int, uint64) { return 100, 7 }, timeout + step},
-		{"takes nothing, and more is written first", func(p *progress, i int) (int, uint64) { p.written.Store(uint64(min(i, 5))); return 100, 7 }, timeout + 5*step},
+		{"takes nothing, and more is written first", func(p *progress, i int) (int, uint64) {
+			p.written.Store(uint64(min(i, 5)))
+			return 100, 7
+		}, timeout + 5*step},
 		{"a write hangs", func(p *progress, i int) (int, uint64) { p.writing.Store(true); return 0, 0 }, timeout + step},
 		{"takes a byte now and then", func(p *progress, i int) (int, uint64) { return 100, uint64(i / 5) }, 0},
 		{"takes from a Unix socket", func(p *progress, i int) (int, uint64) { return 100 - i/5, 0 }, 0},
 		{"takes as much as is written", func(p *progress, i int) (int, uint64) { p.written.Add(10); return 100, 0 }, 0},
 		{"had nothing to take meanwhile", func(p *progress, i int) (int, uint64) { return 100 * (i % 5), 0 }, 0},
 		{"waits for a reply", func(p *progress, i int) (int, uint64) { p.busy(); return 0, 0 }, 0},
-		{"one byte now and then", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 }, timeout + step},
-		{"a large value", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(slowBytes / 4); return 0, 0 }, 0},
-		{"small commands in pieces", func(p *progress, i int) (int, uint64) { p.await(uint64(i/5), true); p.read.Add(1); return 0, 0 }, 0},
+		{"one byte now and then", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 },
+			timeout + step},
+		{"a large value", func(p *progress, i int) (int, uint64) {
+			p.await(3, true)
+			p.read.Add(slowBytes / 4)
+			return 0, 0
+		}, 0},
+		{"small commands in pieces", func(p *progress, i int) (int, uint64) {
+			p.await(uint64(i/5), true)
+			p.read.Add(1)
+			return 0, 0
+		}, 0},
 		{"the upstream is slow", func(p *progress, i int) (int, uint64) {
 			if p.await(3, true); i%5 == 0 {
 				p.busy()
@@ -39,43 +51,46 @@ func TestPace(t *testing.T) {
 			return 0, 0
 		}, 0},
 	} {
-		var p progress
-		start := time.Unix(1000, 0)
-		got := time.Duration(0)
-		for i := 1; i < 100 && got == 0; i++ {
-			queued, taken := tt.do(&p, i)
-			if now := start.Add(time.Duration(i) * step); p.slow(queued, taken, now, timeout) != "" {
-				got = now.Sub(start)
+		t.Run(tt.name, func(t *testing.T) {
+			var p progress
+			start := time.Unix(1000, 0)
+			got := time.Duration(0)
+			for i := 1; i < 100 && got == 0; i++ {
+				queued, taken := tt.do(&p, i)
+				if now := start.Add(time.Duration(i) * step); p.slow(queued, taken, now, timeout) != "" {
+					got = now.Sub(start)
+				}
 			}
-		}
-		if got != tt.want {
-			t.Errorf("%s: slow after %v, want %v", tt.name, got, tt.want)
-		}
+			if got != tt.want {
+				t.Errorf("slow after %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 
-// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers a GET and
-// nothing else. It returns the client's end.
+// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers GET alone.
+// It returns the client's end.
 func paced(t *testing.T) net.Conn {
 	own := redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) {
 		time.Sleep(time.Second)
 		c.WriteString("OK")
 	})
-	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second, Dial: func(context.Context) (net.Conn, error) {
-		near, far := net.Pipe()
-		go func() {
-			defer far.Close()
-			for one := make([]byte, 1); ; {
-				if _, err := far.Read(one); err != nil {
-					return
+	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second,
+		Dial: func(context.Context) (net.Conn, error) {
+			near, far := net.Pipe()
+			go func() {
+				defer far.Close()
+				for one := make([]byte, 1); ; {
+					if _, err := far.Read(one); err != nil {
+						return
+					}
+					if one[0] == 'G' {
+						io.WriteString(far, "$1\r\nx\r\n")
+					}
 				}
-				if one[0] == 'G' {
-					io.WriteString(far, "$1\r\nx\r\n")
-				}
-			}
-		}()
-		return near, nil
-	}})
+			}()
+			return near, nil
+		}})
 	near, far := net.Pipe()
 	ended := make(chan struct{})
 	go func() { s.Serve(&oneConn{conns: make(chan net.Conn), first: far}); close(ended) }()
@@ -120,7 +135,10 @@ func TestSlowClients(t *testing.T) {
 	}{
 		{"idle", func(net.Conn, int) {}, false},
 		{"one byte at a time", func(c net.Conn, _ int) { io.WriteString(c, "P") }, true},
-		{"one digit at a time", func(c net.Conn, i int) { io.WriteString(c, "*2\r\n$3\r\nSET\r\n$00000000000000000000"[i:i+1]) }, true},
+		{"one digit at a time", func(c net.Conn, i int) {
+			io.WriteString(c,
+				"*2\r\n$3\r\nSET\r\n$00000000000000000000"[i:i+1])
+		}, true},
 		{"whole commands", func(c net.Conn, _ int) { io.WriteString(c, "P\r\n") }, false},
 		{"waits for a reply", func(c net.Conn, i int) {
 			if i == 0 {
@@ -145,16 +163,19 @@ func TestSlowClients(t *testing.T) {
 			}
 		}, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := paced(t)
-			start := time.Now()
-			for i := 0; lives(c) && i < 30; i++ {
-				tt.do(c, i)
-				time.Sleep(time.Second)
-			}
-			if took := time.Since(start); tt.ends != (took <= 20*time.Second) || took < 8*time.Second { // a look may come just before a byte that counts: twice the time at most
-				t.Errorf("%s: alive for %v, of 30s", tt.name, took)
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := paced(t)
+				start := time.Now()
+				for i := 0; lives(c) && i < 30; i++ {
+					tt.do(c, i)
+					time.Sleep(time.Second)
+				}
+				took := time.Since(start) // in the bubble; a look may come just before a byte that counts: twice the time at most
+				if tt.ends != (took <= 20*time.Second) || took < 8*time.Second {
+					t.Errorf("alive for %v, of 30s", took)
+				}
+			})
 		})
 	}
 }

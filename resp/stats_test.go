@@ -20,7 +20,8 @@ func TestStats(t *testing.T) {
 	c.expect("$70000\r\n" + value + "\r\n")
 	full := r.dial()
 	full.expect("-ERR max number of clients reached\r\n")
-	want := Stats{Clients: 2, Upstreams: 1, Accepted: 2, Refused: 1, Received: uint64(6 + len(sent)), Sent: uint64(7 + 10 + 70_000), Commands: 2}
+	want := Stats{Clients: 2, Upstreams: 1, Accepted: 2, Refused: 1, Received: uint64(6 + len(sent)),
+		Sent: uint64(7 + 10 + 70_000), Commands: 2}
 	until(t, want, r.server.Stats)
 	c.Close()
 	want.Clients, want.Upstreams = 1, 0
@@ -29,7 +30,8 @@ func TestStats(t *testing.T) {
 	want.Upstreams, want.Commands, want.Unanswered, want.Received = 1, 3, 1, want.Received+14
 	until(t, want, r.server.Stats)
 
-	own, behind := "LOCK wait\r\n", strings.Repeat("PING\r\n", 5000) // what is read ahead of a command that takes its time counts, too
+	// bytes that are read ahead while a command runs count, too
+	own, behind := "LOCK wait\r\n", strings.Repeat("PING\r\n", 5000)
 	before := r.server.Stats().Received
 	c = r.dial()
 	c.send(own)
@@ -45,7 +47,7 @@ func TestStats(t *testing.T) {
 
 func until(t *testing.T, want Stats, now func() Stats) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); now() != want; {
+	for deadline := time.Now().Add(patience); now() != want; {
 		if time.Now().After(deadline) {
 			t.Fatalf("got  %+v\nwant %+v", now(), want)
 		}

@@ -26,7 +26,7 @@ func TestCloseBehindPipeline(t *testing.T) {
 		if key := within(t, "word of the lost reply", r.handler.lost); key != "wait" {
 			t.Errorf("%q behind it: lost %q first", behind, key)
 		}
-		for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
 		}
 		for len(r.handler.lost) > 0 {
 			<-r.handler.lost
@@ -50,7 +50,9 @@ func TestCloseOverTLS(t *testing.T) {
 	web.StartTLS() // for its certificate
 	defer web.Close()
 	h := &ownHandler{make(chan string), make(chan struct{}), make(chan string, 100)}
-	server := NewServer(Options{Handler: h, Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	server := NewServer(Options{Handler: h, Dial: func(context.Context) (net.Conn, error) {
+		return nil, errors.New("no upstream")
+	}})
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +79,14 @@ func TestCloseOverTLS(t *testing.T) {
 			within(t, "word of the lost reply", h.lost)
 			continue
 		}
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		got := make([]byte, 14)
 		if n, err := c.Read(got); string(got[:n]) != "$8\r\nown:wait\r\n" {
 			t.Errorf("after a half-close: %q, %v", got[:n], err)
 		}
 		c.Close()
 	}
-	for deadline := time.Now().Add(10 * time.Second); server.Connections() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); server.Connections() > 0 && time.Now().Before(deadline); {
 	}
 	if len(h.lost) > 0 {
 		t.Error("a reply that was read counts as lost")

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"stat":    {},
 
 	// Rooms.
-	"cmd/lockproxy/embedded":        {},
+	"cmd/lockproxy/embedded":        {"resp"},
 	"cmd/lockproxy/tool":            {"conf"},
 	"cmd/lockproxy/internal/listen": {"conf"},
 	"cmd/lockproxy/internal/logs":   {},

@@ -105,7 +105,7 @@ func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, serv
 	service.Register(mux)
 	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: figures.dial(up.Dial),
 		DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
-		Facts: relayFacts(up), Reencode: cfg.Embedded(), SlowClientTimeout: cfg.SlowClientTimeout,
+		Facts: relayFacts(up), SlowClientTimeout: cfg.SlowClientTimeout,
 		MaxClients: cfg.MaxClients,
 		AskUser:    cfg.LockACL || cfg.AuditLog != "off" || sent.WantsSpans(), Timed: figures.timed(), Log: log}
 }

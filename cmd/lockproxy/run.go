@@ -121,7 +121,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	if err != nil {
 		return fmt.Errorf("masters: %w", err)
 	}
-	loops.OnTurnEnd(q.Flush)
+	loops.AfterBatch(q.Flush)
 	waitReady(ctx, q, memory, log)
 	gate, closeGate := openGate(ctx, cfg, up, q)
 	defer closeGate()

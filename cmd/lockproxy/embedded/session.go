@@ -3,6 +3,7 @@ package embedded
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/plain"
+	"lockproxy/resp"
 )
 
 // session is one connection to a Server. Only the goroutine that runs serve uses its fields,
@@ -42,20 +44,22 @@ func (s *session) newPeer() {
 	s.server.peers.Store(s.peer, true)
 }
 
-// serve runs commands until the client disconnects, QUIT, CLIENT KILL or a panic of miniredis.
+// serve runs commands until the client disconnects, bytes that Redis refuses, QUIT, CLIENT KILL or
+// a panic of miniredis.
 func (s *session) serve() {
 	defer close(s.done)
 	defer s.server.remove(s)
 	defer s.conn.Close()
 	defer s.forget()
-	reader := bufio.NewReaderSize(s.conn, 16<<10)
+	reader := resp.NewCommandReader(s.conn)
 	for {
-		args, err := readCommand(reader)
+		args, err := reader.Next()
+		if refused, ok := errors.AsType[resp.ProtocolError](err); ok {
+			s.peer.WriteError("ERR " + refused.Error())
+			s.peer.Flush()
+		}
 		if err != nil {
 			return
-		}
-		if len(args) == 0 {
-			continue
 		}
 		if !s.conn.waitUnread(replyPace) {
 			return
@@ -78,6 +82,9 @@ func (s *session) run(args []string) (again bool) {
 		}
 	}()
 	name := strings.ToUpper(args[0])
+	if name == "POST" || name == "HOST:" {
+		return false // a browser, led here by a page that it shows: Redis runs no more of its lines
+	}
 	if refusal := overLimit(name, args[1:]); refusal != "" {
 		s.refuse(refusal)
 		return true

@@ -69,24 +69,28 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// Receive reads plain sockets, others, and keeps what use leaves.
+// dialAccepted returns both sides of a connection over ln.
+func dialAccepted(t *testing.T, ln net.Listener) (net.Conn, net.Conn) {
+	t.Helper()
+	a, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// Receive reads plain sockets and others, and keeps the bytes that received leaves.
 func TestReceive(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	socket := func() (net.Conn, net.Conn) {
-		a, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a, b
-	}
+	socket := func() (net.Conn, net.Conn) { return dialAccepted(t, ln) }
 	for _, c := range []struct {
 		name  string
 		conns func() (net.Conn, net.Conn)

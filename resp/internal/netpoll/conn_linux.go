@@ -38,7 +38,7 @@ func (c *Conn) readLocked(b []byte) (n int, err error) {
 		case errno == syscall.EAGAIN:
 			c.in.ready = false
 		case errno != 0:
-			return 0, c.opError("read", errno)
+			return 0, opError(c, "read", errno)
 		case n == 0:
 			return 0, io.EOF
 		default:
@@ -49,18 +49,8 @@ func (c *Conn) readLocked(b []byte) (n int, err error) {
 	return 0, c.in.err
 }
 
-func (c *Conn) opError(op string, errno syscall.Errno) error {
+func opError(c *Conn, op string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: errno}
-}
-
-// tryRead is readLocked for a goroutine.
-func (c *Conn) tryRead(b []byte) (n int, err error) {
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	if err := c.in.freeLocked(); err != nil {
-		return 0, err
-	}
-	return c.readLocked(b)
 }
 
 // Read implements net.Conn.
@@ -68,7 +58,14 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	return c.await(func() (int, error) { return c.tryRead(b) })
+	return c.await(func() (int, error) {
+		c.in.mu.Lock()
+		defer c.in.mu.Unlock()
+		if err := c.in.freeLocked(); err != nil {
+			return 0, err
+		}
+		return c.readLocked(b)
+	})
 }
 
 // await tries until something is read.
@@ -96,14 +93,14 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	return n, err
 }
 
-// receive is Receive.
-func (c *Conn) receive(x *Buffer, use func() (stop bool)) error {
+// receive is Receive for a Conn.
+func receive(c *Conn, x *Buffer, received func() (stop bool)) error {
 	defer x.Release()
 	for {
 		if _, err := c.await(func() (int, error) { return c.ReadInto(x) }); err != nil {
 			return err
 		}
-		if use() {
+		if received() {
 			return nil
 		}
 	}
@@ -147,7 +144,7 @@ func (c *Conn) writeLocked(b []byte) (n int, err error) {
 		case syscall.EAGAIN:
 			return n, nil
 		default:
-			return n, c.opError("write", errno)
+			return n, opError(c, "write", errno)
 		}
 	}
 	return n, c.out.err
@@ -173,26 +170,6 @@ func (c *Conn) Close() error {
 // CloseWrite sends the end of input to the other side.
 func (c *Conn) CloseWrite() (err error) {
 	closed := c.control(func(fd int) { err = syscall.Shutdown(fd, syscall.SHUT_WR) })
-	return cmp.Or(closed, err)
-}
-
-// Unread reports whether bytes wait to be read, or the end of input does. It does not block.
-func (c *Conn) Unread() (unread bool) {
-	_ = c.control(func(fd int) {
-		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, _ := unix.Poll(ready, 0)
-		unread = n > 0 && ready[0].Revents&unix.POLLIN != 0
-	})
-	return unread
-}
-
-// SetLinger is net.TCPConn's.
-func (c *Conn) SetLinger(sec int) (err error) {
-	linger := unix.Linger{Onoff: 1, Linger: int32(max(sec, 0))}
-	if sec < 0 {
-		linger.Onoff = 0
-	}
-	closed := c.control(func(fd int) { err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &linger) })
 	return cmp.Or(closed, err)
 }
 

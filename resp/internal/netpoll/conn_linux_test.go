@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// One event tells of the end of input and of the last bytes. Nothing may wait for another.
+// One event announces the last bytes and the end of input. No reader may wait for another event.
 func TestEndOfInputWithBytes(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
 		for range 50 {
@@ -39,7 +39,7 @@ func TestResetIsToldAsSuch(t *testing.T) {
 	}
 }
 
-// A read ends in front of urgent data, with more behind it.
+// A read ends before urgent data, and more bytes follow that.
 func TestUrgentData(t *testing.T) {
 	for range 20 {
 		c, other := adopted(t, freeLoops(t, 1), "tcp")
@@ -101,7 +101,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// The second of two readers is told; the first goes on.
+// The second of two readers gets an error; the first goes on.
 func TestTwoReaders(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
 		c, other := adopted(t, ls, network)
@@ -167,7 +167,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A socket takes what it can; the rest waits for the other side.
+// A socket takes as many bytes as it can; the rest waits for the other side.
 func TestWrite(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Loops, network string, _ bool) {
 		c, other := adopted(t, ls, network)
@@ -224,8 +224,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Bytes that came before Watch, and that somebody knew to be there, are told of without another
-// event.
+// Bytes that came before Watch, and whose event has passed, are read without another event.
 func TestWatchFindsBytes(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		ls := freeLoops(t, workers)
@@ -315,12 +314,13 @@ func TestIdleIsSmall(t *testing.T) {
 	})
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	if size := unsafe.Sizeof(*c); size > 300 || c.in.wake != nil || c.out.wake != nil || c.in.timer != nil || w.buf.mem != nil {
+	if size := unsafe.Sizeof(*c); size > 300 || c.in.wake != nil || c.out.wake != nil || c.in.timer != nil ||
+		w.buf.mem != nil {
 		t.Errorf("%d bytes, %v %v %v, buffer %d", size, c.in.wake, c.out.wake, c.in.timer, len(w.buf.mem))
 	}
 }
 
-// What is no plain socket stays what it is.
+// Adopt leaves a connection that is not a plain socket as it is.
 func TestNotAdopted(t *testing.T) {
 	ls := freeLoops(t, 1)
 	a, b := net.Pipe()
@@ -357,7 +357,7 @@ func TestCloseOfLoopsEndsWatches(t *testing.T) {
 	}
 }
 
-// A timer that goes off while its deadline is being changed ends nothing.
+// A timer that goes off while its deadline is being changed has no effect.
 func TestOldDeadline(t *testing.T) {
 	c, _ := adopted(t, freeLoops(t, 1), "tcp")
 	w := collect(c, nil)

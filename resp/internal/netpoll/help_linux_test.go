@@ -9,13 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within returns what comes from ch, or fails.
+// patience is how long a test waits for an event on a busy machine.
+const patience = time.Minute
+
+// within returns the next value from ch, or fails.
 func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("no %s after 10s", what)
+	case <-time.After(patience):
+		t.Fatalf("no %s after %v", what, patience)
 	}
 	return v
 }
@@ -23,9 +26,9 @@ func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 // eventually waits until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(200 * time.Microsecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(200 * time.Microsecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not after 10s: %s", what)
+			t.Fatalf("not after %v: %s", patience, what)
 		}
 	}
 }
@@ -101,7 +104,7 @@ func connected(t *testing.T, network string) (accepted, other net.Conn) {
 	return accepted, other
 }
 
-// watching is a watch that collects what comes.
+// watching is a watch that collects the bytes that come.
 type watching struct {
 	buf Buffer
 	end chan error // what stopped got
@@ -168,7 +171,7 @@ func stateOf(g *gate) gateState {
 	return g.state
 }
 
-// waitState waits until somebody waits at the gate, and no worker is at it.
+// waitState waits until a reader, writer or watch waits at the gate, and no worker is at it.
 func waitState(t *testing.T, g *gate) {
 	t.Helper()
 	eventually(t, "somebody waits", func() bool {
@@ -197,17 +200,17 @@ func bring(t *testing.T, c *Conn, other net.Conn, b string) {
 	eventually(t, "the bytes are there", func() bool { return c.unread(t) >= len(b) })
 }
 
-// settle turns until all are watched and the queue is empty.
+// settle serves batches until all are watched and the queue is empty.
 func settle(t *testing.T, w *worker, conns ...*Conn) {
 	t.Helper()
 	eventually(t, "all are watched", func() bool {
-		w.turn()
+		w.serveBatch()
 		for _, c := range conns {
 			if stateOf(&c.in) != gateWatched {
 				return false
 			}
 		}
-		found, _ := w.turn()
+		found, _ := w.serveBatch()
 		return found == 0
 	})
 }

@@ -12,7 +12,7 @@ import (
 // span is some time in which the workers use so much of a core each, in percent.
 type span struct {
 	millis  int
-	percent []int // of worker 0 and so on; what is missing gives no sample
+	percent []int // of worker 0 and so on; workers that are missing give no sample
 	want    int   // workers at the end of it
 }
 
@@ -39,11 +39,13 @@ func TestLoad(t *testing.T) {
 		{"the second is parked", 4, []span{{100, []int{100}, 2}, {400, []int{100}, 2}}},
 		{"was busy long ago", 4, []span{{100, []int{100}, 2}, {200, []int{60, 100}, 2}, {100, []int{100}, 2}}},
 		{"all get busy", 3, []span{{100, []int{100}, 2}, {100, []int{100, 100}, 3}, {2000, []int{100, 100, 100}, 3}}},
-		{"the load falls", 3, []span{{100, []int{100}, 2}, {490, []int{20, 20}, 2}, {20, []int{20, 20}, 1}, {2000, []int{40}, 1}}},
+		{"the load falls", 3, []span{{100, []int{100}, 2}, {490, []int{20, 20}, 2}, {20, []int{20, 20}, 1},
+			{2000, []int{40}, 1}}},
 		{"the load falls a little", 3, []span{{100, []int{100}, 2}, {3000, []int{30, 30}, 2}}},
 		{"three of which one is enough", 3, []span{{100, []int{100}, 2}, {100, []int{100, 100}, 3},
 			{510, []int{10, 10, 10}, 2}, {510, []int{15, 15}, 1}}},
-		{"a worker that is about to rest", 3, []span{{100, []int{100}, 2}, {510, []int{10, 10}, 1}, {50, []int{10, 100}, 1}}},
+		{"a worker that is about to rest", 3, []span{{100, []int{100}, 2}, {510, []int{10, 10}, 1},
+			{50, []int{10, 100}, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)

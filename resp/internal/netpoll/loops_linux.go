@@ -21,11 +21,11 @@ const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLL
 // Loops watch sockets and serve the ready ones. NewLoops makes them. Safe for concurrent
 // use.
 type Loops struct {
-	turnEnd func()        // may be nil
-	set     int           // the epoll set, which all workers share
-	nudge   int           // an eventfd in the set, never read; a write to it makes a parked worker look
-	woken   atomic.Uint32 // counts GiveWay
-	wg      sync.WaitGroup
+	afterBatch func()        // may be nil
+	set        int           // the epoll set, which all workers share
+	nudge      int           // an eventfd in the set, never read; a write to it makes a parked worker look
+	woken      atomic.Uint32 // counts GiveWay
+	wg         sync.WaitGroup
 
 	mu      sync.Mutex // taken after that of a gate
 	conns   []*Conn    // by descriptor
@@ -36,13 +36,13 @@ type Loops struct {
 	closed  bool
 }
 
-// NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is
-// called by a worker that has served sockets, at the end of the turn: it may write there, once,
-// all that their callbacks have queued. Several workers may call it at a time. It must neither
+// NewLoops returns loops without a socket; they start with the first. A worker calls afterBatch, if
+// it is not nil, after each batch of sockets that it has served: it may write there, at once, all
+// that their callbacks have queued. Several workers may call it at a time. It must neither
 // block nor panic.
-func NewLoops(turnEnd func()) *Loops {
+func NewLoops(afterBatch func()) *Loops {
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{turnEnd: turnEnd, set: -1, nudge: -1, workers: make([]*worker, most),
+	return &Loops{afterBatch: afterBatch, set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
 
@@ -98,7 +98,7 @@ func (ls *Loops) forget(fd int) {
 
 // GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a
 // goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
-// for goroutines that the package wakes itself, stopped callbacks included.
+// for goroutines that the package wakes itself, ended callbacks included.
 func (ls *Loops) GiveWay() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.

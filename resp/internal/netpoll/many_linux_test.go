@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// manySockets returns loops that give way after each turn, and more sockets than one look tells
-// of, each with a byte to read.
+// manySockets returns loops that give way after each batch, and more sockets than one look finds,
+// each with a byte to read.
 func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net.Conn) {
 	t.Helper()
 	ls, w := handLoops(t)
@@ -32,8 +32,8 @@ func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net
 	return ls, w, others
 }
 
-// A worker that gives way while more sockets are ready than it was told of, or while some are in
-// the queue, does not forget those. Nor do two.
+// A worker that gives way while more sockets are ready than it has found, or while some are in the
+// queue, does not forget those. Nor do two.
 func TestWorkerComesBack(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		var used atomic.Int64
@@ -50,7 +50,7 @@ func TestWorkerComesBack(t *testing.T) {
 	}
 }
 
-// Others have their turn also where every look tells of as many sockets as it can.
+// Other goroutines run even if every look finds as many sockets as it can.
 func TestWorkerGivesWayBesideMany(t *testing.T) {
 	var done atomic.Bool
 	_, w, _ := manySockets(t, func(other net.Conn) {
@@ -64,7 +64,7 @@ func TestWorkerGivesWayBesideMany(t *testing.T) {
 	within(t, "pause of the worker", gaveWay)
 }
 
-// Bytes that come while a worker ends its work are told like all others, however many there are at
+// Bytes that come while a worker ends its work are read like all others, however many there are at
 // a time, and however many workers.
 func TestNoWakeUpIsLost(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
@@ -77,7 +77,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				buf.Skip(len(buf.Bytes()))
 				return false
 			}, func(error) {})
-			other.SetDeadline(time.Now().Add(time.Minute))
+			other.SetDeadline(time.Now().Add(patience))
 			return other
 		}
 		var callers sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 type Loops struct{}
 
 // NewLoops returns loops without a socket.
-func NewLoops(turnEnd func()) *Loops { return &Loops{} }
+func NewLoops(afterBatch func()) *Loops { return &Loops{} }
 
 // Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
@@ -24,13 +24,24 @@ type Conn struct{ net.Conn }
 
 func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
 func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
-func (*Conn) Unread() bool                        { return false }
-func (*Conn) SetLinger(int) error                 { return errors.ErrUnsupported }
 func (*Conn) Requeue()                            {}
-func (*Conn) Watch(_ *Buffer, _ func() (stop bool), stopped func(err error)) {
-	stopped(errors.ErrUnsupported)
+func (*Conn) Watch(_ *Buffer, _ func() (stop bool), ended func(err error)) {
+	ended(errors.ErrUnsupported)
 }
-func (*Conn) receive(*Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
+
+func receive(*Conn, *Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
+
+// Unread is false: no loop reads sockets on this system.
+func Unread(net.Conn) bool { return false }
+
+// SetLinger is net.TCPConn's, for the socket below c.
+func SetLinger(c net.Conn, sec int) error {
+	t, ok := Underlying(c).(*net.TCPConn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return t.SetLinger(sec)
+}
 
 // Refused is false: this system is not asked.
 func Refused(net.Conn) bool { return false }

@@ -34,6 +34,27 @@ func isTCP(c net.Conn) bool {
 	return tcp
 }
 
+// Unread reports whether bytes wait in the socket below c, or the end of input does. It does not
+// block.
+func Unread(c net.Conn) (unread bool) {
+	_ = control(c, func(fd int) {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, _ := unix.Poll(ready, 0)
+		unread = n > 0 && ready[0].Revents&unix.POLLIN != 0
+	})
+	return unread
+}
+
+// SetLinger is net.TCPConn's, for the socket below c.
+func SetLinger(c net.Conn, sec int) (err error) {
+	linger := unix.Linger{Onoff: 1, Linger: int32(max(sec, 0))}
+	if sec < 0 {
+		linger.Onoff = 0
+	}
+	closed := control(c, func(fd int) { err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &linger) })
+	return cmp.Or(closed, err)
+}
+
 // Refused reports whether the other side refused the last bytes written to a TCP connection: it
 // had closed the connection, and not only its sending half. Refused waits until that is known, at
 // most 200ms. It is false if that is not known.

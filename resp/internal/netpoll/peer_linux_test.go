@@ -103,7 +103,7 @@ func TestRawClose(t *testing.T) {
 		if err := RawClose(tls.Client(c, &tls.Config{})); err != nil {
 			t.Error(err)
 		}
-		other.SetReadDeadline(time.Now().Add(10 * time.Second))
+		other.SetReadDeadline(time.Now().Add(patience))
 		if n, err := other.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("the other side got %d bytes, %v; want the end", n, err)
 		}

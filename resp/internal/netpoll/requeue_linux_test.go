@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// A socket that is put into the queue is used once more, although it has nothing to read, behind
-// those that were there before.
+// A socket that is put into the queue is processed once more, although it has no bytes to read,
+// after the sockets that were there before.
 func TestRequeue(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	r.bring(t, 1, 2)
 	r.w.look()
 	r.conns[0].Requeue()
 	r.conns[0].Requeue() // it is in the queue
-	r.turns(t, 3)
+	r.batches(t, 3)
 	if !slices.Equal(r.used, []int{1, 2, 0}) {
 		t.Errorf("used %v, want 1, 2, 0", r.used)
 	}
-	if r.w.turn(); len(r.used) != 3 {
+	if r.w.serveBatch(); len(r.used) != 3 {
 		t.Errorf("used %v: once too often", r.used)
 	}
 }
@@ -36,16 +36,16 @@ func TestRequeueWhileUsed(t *testing.T) {
 		return false
 	})
 	r.bring(t, 0, 1)
-	r.turns(t, 5)
+	r.batches(t, 5)
 	if want := []int{0, 1, 0, 0, 0}; !slices.Equal(r.used, want) {
 		t.Errorf("used %v, want %v", r.used, want)
 	}
-	if r.w.turn(); len(r.used) != 5 {
+	if r.w.serveBatch(); len(r.used) != 5 {
 		t.Errorf("used %v: once too often", r.used)
 	}
 }
 
-// What is asked for by Requeue comes before the end of the input.
+// The call that Requeue asks for comes before the end of the input.
 func TestRequeueBeforeEnd(t *testing.T) {
 	r := newRing(t, 1, "tcp", nil)
 	r.others[0].Close()
@@ -54,16 +54,15 @@ func TestRequeueBeforeEnd(t *testing.T) {
 		return len(r.ls.ready) > 0
 	})
 	r.conns[0].Requeue()
-	if r.w.turn(); len(r.used) != 1 || len(r.ends[0].end) > 0 {
+	if r.w.serveBatch(); len(r.used) != 1 || len(r.ends[0].end) > 0 {
 		t.Fatalf("used %d times, %d ends; want the use first", len(r.used), len(r.ends[0].end))
 	}
-	if r.w.turn(); len(r.used) != 1 || len(r.ends[0].end) != 1 || <-r.ends[0].end != io.EOF {
+	if r.w.serveBatch(); len(r.used) != 1 || len(r.ends[0].end) != 1 || <-r.ends[0].end != io.EOF {
 		t.Errorf("used %d times, want the end behind the use", len(r.used))
 	}
 }
 
-// A watch that has ended leaves nothing behind for the next one, and a deadline or Close is not
-// kept waiting.
+// The next watch finds no trace of one that has ended, and a deadline or Close is not kept waiting.
 func TestRequeueAndEnd(t *testing.T) {
 	var r *ring
 	for name, end := range map[string]func(){
@@ -77,23 +76,24 @@ func TestRequeueAndEnd(t *testing.T) {
 			return name == "use"
 		})
 		r.bring(t, 0)
-		r.turns(t, 1)
-		r.w.turn()
+		r.batches(t, 1)
+		r.w.serveBatch()
 		err := within(t, "end by "+name, r.ends[0].end)
-		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded, "close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
+		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded,
+			"close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
 			t.Errorf("%s: %v after %d uses, want %v after one", name, err, len(r.used), want)
 		}
-		r.conns[0].Requeue() // nobody watches
+		r.conns[0].Requeue() // no loop watches it
 		r.conns[0].SetReadDeadline(time.Time{})
 		w := collect(r.conns[0], func() bool { t.Error("used by a new watch"); return true })
-		r.w.turn()
+		r.w.serveBatch()
 		if name == "close" {
 			within(t, "refusal", w.end)
 		}
 	}
 }
 
-// A watch whose turn never comes, as the loops are closed, ends all the same.
+// A watch that is never served, because the loops are closed, ends all the same.
 func TestRequeueAndCloseLoops(t *testing.T) {
 	ls := NewLoops(nil)
 	if err := ls.openLocked(); err != nil {
@@ -130,33 +130,33 @@ func TestRequeueWakes(t *testing.T) {
 	}
 }
 
-// The end of a turn is told once, when all of it was used, and not where nothing was served.
-func TestTurnEnd(t *testing.T) {
+// afterBatch is called once for a batch, when all of it was served, and not for an empty one.
+func TestAfterBatch(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	var ends []int // uses so far
-	r.ls.turnEnd = func() { ends = append(ends, len(r.used)) }
+	r.ls.afterBatch = func() { ends = append(ends, len(r.used)) }
 	r.bring(t, 0, 1, 2)
-	r.turns(t, 3)
+	r.batches(t, 3)
 	if last := len(ends) - 1; last > 2 || ends[last] != 3 {
-		t.Errorf("turns ended after %v uses", ends)
+		t.Errorf("batches ended after %v uses", ends)
 	}
 	before := len(ends)
-	r.w.turn()
-	r.w.turn()
+	r.w.serveBatch()
+	r.w.serveBatch()
 	if len(ends) != before {
-		t.Error("the end of an empty turn was told")
+		t.Error("afterBatch was called for an empty batch")
 	}
 }
 
-// A connection that is closed delivers what was written, or drops it.
+// A connection that is closed delivers the bytes that were written, or drops them.
 func TestSetLinger(t *testing.T) {
 	ls := freeLoops(t, 1)
 	for sec, want := range map[int]string{0: "reset", -1: "EOF"} {
 		c, other := adopted(t, ls, "tcp")
-		if err := c.SetLinger(1 + sec); err != nil { // the other way first
+		if err := SetLinger(c, 1+sec); err != nil { // the other way first
 			t.Fatal(err)
 		}
-		if err := c.SetLinger(sec); err != nil {
+		if err := SetLinger(c, sec); err != nil {
 			t.Fatal(err)
 		}
 		c.Close()

@@ -5,15 +5,16 @@ import "net"
 // waitSize is how much memory an idle connection takes if no loop watches it.
 const waitSize = 4 << 10
 
-// Receive reads conn into x and calls use after every read, until use returns true (then the error
-// is nil) or no more can be read. At the end of input the error is io.EOF. Both use and
-// Receive may block. Bytes that use leaves in x stay there, otherwise x is left without memory.
+// Receive reads conn into x and calls received after every read, until received returns true (then
+// the error is nil) or no more can be read. At the end of input the error is io.EOF. Both received
+// and Receive may block. Bytes that received leaves in x stay there, otherwise x is left without
+// memory.
 //
 // It reads into little memory. It reads into that of x only after a full read, when more bytes are
 // likely to be there.
-func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
+func Receive(conn net.Conn, x *Buffer, received func() (stop bool)) error {
 	if c, adopted := conn.(*Conn); adopted {
-		return c.receive(x, use)
+		return receive(c, x, received)
 	}
 	defer x.Release()
 	small := make([]byte, waitSize)
@@ -25,7 +26,7 @@ func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 			n, err = conn.Read(small)
 			x.add(small[:n])
 		}
-		if n > 0 && use() {
+		if n > 0 && received() {
 			return nil
 		}
 		if err != nil {

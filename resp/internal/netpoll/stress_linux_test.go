@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patternAt is what stands at place i of all streams.
+// patternAt returns byte i of all streams.
 func patternAt(i int) byte { return byte(i ^ i>>8 ^ i>>16) }
 
 func pattern(from, n int) []byte {
@@ -24,7 +24,7 @@ func pattern(from, n int) []byte {
 	return b
 }
 
-// wildReader reads a Conn in all ways in turn, whatever interrupts it.
+// wildReader reads a Conn in all ways in turn, and goes on after each interruption.
 type wildReader struct {
 	c      *Conn
 	random *rand.Rand
@@ -33,8 +33,8 @@ type wildReader struct {
 	wrong  error // a byte that is not that of the pattern
 }
 
-// use checks what came. It stops now and then.
-func (r *wildReader) use() (stop bool) {
+// check compares the bytes that came. It stops now and then.
+func (r *wildReader) check() (stop bool) {
 	for _, b := range r.buf.Bytes() {
 		if b != patternAt(r.read) && r.wrong == nil {
 			r.wrong = fmt.Errorf("wrong byte at %d", r.read)
@@ -53,23 +53,23 @@ func (r *wildReader) once() error {
 		n, err := r.c.Read(b)
 		copy(r.buf.Room(), b[:n])
 		r.buf.Grew(n)
-		r.use()
+		r.check()
 		r.buf.Release()
 		return err
 	case 1:
-		return Receive(r.c, &r.buf, r.use)
+		return Receive(r.c, &r.buf, r.check)
 	case 2:
 		_, err := r.c.ReadInto(&r.buf)
-		r.use()
+		r.check()
 		r.buf.Release()
 		return err
 	}
 	end := make(chan error, 2)
-	r.c.Watch(&r.buf, r.use, func(err error) { end <- err })
+	r.c.Watch(&r.buf, r.check, func(err error) { end <- err })
 	return <-end
 }
 
-// all reads to the end, and returns how that is told.
+// all reads to the end, and returns its error.
 func (r *wildReader) all() error {
 	for r.wrong == nil {
 		err := r.once()
@@ -84,8 +84,8 @@ func (r *wildReader) all() error {
 	return r.wrong
 }
 
-// Whatever happens to a socket, and to others before it that had its descriptor, every byte comes
-// in its place, and nobody waits for what has come.
+// However a socket is interrupted, and others before it that had its descriptor, every byte comes
+// in its place, and no reader waits for bytes that have come.
 func TestSocketsUnderFire(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		ls := freeLoops(t, workers)
@@ -107,7 +107,7 @@ func TestSocketsUnderFire(t *testing.T) {
 				}
 			})
 		}
-		stuck := time.AfterFunc(2*time.Minute, func() { panic("somebody waits for ever") }) // shows who
+		stuck := time.AfterFunc(2*time.Minute, func() { panic("a reader waits for ever") }) // shows who
 		all.Wait()
 		stuck.Stop()
 		for fd, c := range ls.conns {
@@ -118,24 +118,31 @@ func TestSocketsUnderFire(t *testing.T) {
 	}
 }
 
+// dialAdopted returns both sides of a connection over ln, the accepted one watched by ls.
+func dialAdopted(ls *Loops, ln net.Listener) (c *Conn, other net.Conn, err error) {
+	other, err = net.Dial(ln.Addr().Network(), ln.Addr().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	accepted, err := ln.Accept()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, ok := ls.Adopt(accepted)
+	if !ok {
+		return nil, nil, errors.New("not adopted")
+	}
+	return c, other, nil
+}
+
 // underFire sends both ways over one connection and interrupts, closes or resets it meanwhile.
 func underFire(t *testing.T, ls *Loops, ln net.Listener, random *rand.Rand) {
-	other, err := net.Dial(ln.Addr().Network(), ln.Addr().String())
+	c, other, err := dialAdopted(ls, ln)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer other.Close()
-	accepted, err := ln.Accept()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	c, ok := ls.Adopt(accepted)
-	if !ok {
-		t.Error("not adopted")
-		return
-	}
 	defer c.Close()
 	size, end := random.IntN(1<<random.IntN(22)), random.IntN(4)
 	seeds := [4]uint64{random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64()}
@@ -177,7 +184,8 @@ func underFire(t *testing.T, ls *Loops, ln net.Listener, random *rand.Rand) {
 	switch read := reader.read; {
 	case (end == 0 || end == 3) && (readErr != io.EOF || backErr != io.EOF || read != size || back != size):
 		t.Errorf("read %d and wrote %d of %d bytes: %v, %v", read, back, size, readErr, backErr)
-	case readErr == io.EOF, end == 1 && errors.Is(readErr, syscall.ECONNRESET), end == 1 && errors.Is(readErr, syscall.EPIPE):
+	case readErr == io.EOF, end == 1 && errors.Is(readErr, syscall.ECONNRESET),
+		end == 1 && errors.Is(readErr, syscall.EPIPE):
 	case end == 2 && errors.Is(readErr, net.ErrClosed):
 	default:
 		t.Errorf("end %d: read %d of %d bytes, %v", end, read, size, readErr)

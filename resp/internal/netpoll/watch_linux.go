@@ -62,16 +62,16 @@ func (c *Conn) endUnlock(g *gate, err error) {
 	if state == gateWaiting {
 		g.wake <- struct{}{}
 	}
-	var stopped func(err error)
+	var ended func(err error)
 	if state == gateWatched || state == gateRunning {
-		stopped, c.watch = c.watch.stopped, watch{}
+		ended, c.watch = c.watch.ended, watch{}
 	}
 	g.mu.Unlock()
 	if state != gateIdle {
 		c.loops.GiveWay()
 	}
-	if stopped != nil {
-		stopped(err)
+	if ended != nil {
+		ended(err)
 	}
 }
 
@@ -129,40 +129,40 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 // that has the Conn in hand, otherwise to the holder of in.mu. The field again needs in.mu in any
 // case.
 type watch struct {
-	buf     *Buffer
-	use     func() (stop bool)
-	stopped func(err error)
-	again   bool // Requeue was called, and use was not since
+	buf      *Buffer
+	received func() (stop bool)
+	ended    func(err error)
+	again    bool // Requeue was called, and received was not since
 }
 
 // Watch makes the loop read c from now on, and returns at once. After each read into buf, a worker
-// of the loop calls use, which must not block. Watching ends when
-//   - use returns true: the error is nil;
+// of the loop calls received, which must not block. Watching ends when
+//   - received returns true: the error is nil;
 //   - the input ends: io.EOF;
 //   - a read fails, with its error;
 //   - the read deadline passes, or was in the past already: os.ErrDeadlineExceeded;
 //   - c is closed: net.ErrClosed;
-//   - use panics: a *PanicError;
+//   - received panics: a *PanicError;
 //   - c has another reader or watch already.
 //
-// Then stopped is called, exactly once, and buf belongs to the caller again. It is called by the
+// Then ended is called, exactly once, and buf belongs to the caller again. It is called by the
 // worker, by the goroutine that closes c or sets the deadline, or by Watch itself before it
 // returns. It must not block either. It may call Watch again.
 //
-// While c is watched, buf belongs to the loop and may only be touched by use.
-func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error)) {
+// While c is watched, buf belongs to the loop and only received may touch it.
+func (c *Conn) Watch(buf *Buffer, received func() (stop bool), ended func(err error)) {
 	c.in.mu.Lock()
 	if err := c.in.freeLocked(); err != nil {
 		c.in.mu.Unlock()
-		stopped(err)
+		ended(err)
 		return
 	}
-	c.watch = watch{buf: buf, use: use, stopped: stopped}
+	c.watch = watch{buf: buf, received: received, ended: ended}
 	c.settleUnlock(false, nil)
 }
 
-// Requeue makes the loop call use again even if it has read no more bytes. It calls use before the
-// watch ends with the end of the input. If c is not watched, Requeue has no effect.
+// Requeue makes the loop call received again even if it has read no more bytes. It calls received
+// before the watch ends with the end of the input. If c is not watched, Requeue has no effect.
 func (c *Conn) Requeue() {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -202,8 +202,8 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if use
-// must not be called: the Conn is then watched again, or its watch has ended.
+// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if
+// received must not be called: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {
@@ -221,9 +221,9 @@ func (c *Conn) fill() (some bool) {
 	return false
 }
 
-// handle lets use have what fill has read.
+// handle calls received with the bytes that fill has read.
 func (c *Conn) handle() {
-	stop, err := callUse(c.watch.use)
+	stop, err := callReceived(c.watch.received)
 	c.in.mu.Lock()
 	if !stop && c.in.err != nil {
 		stop, err = true, c.in.err
@@ -231,14 +231,14 @@ func (c *Conn) handle() {
 	c.settleUnlock(stop, err)
 }
 
-// callUse calls use. A panic stops too.
-func callUse(use func() (stop bool)) (stop bool, err error) {
+// callReceived calls received. A panic ends the watch too.
+func callReceived(received func() (stop bool)) (stop bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			stop, err = true, &PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return use(), nil
+	return received(), nil
 }
 
 // settleUnlock ends the watch with err (stop), or goes on: at the end of the queue, if there may

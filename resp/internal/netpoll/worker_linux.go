@@ -12,18 +12,18 @@ import (
 
 const (
 	eventsAtOnce = 128 // sockets that one look at the epoll set finds, at most
-	batchSize    = 16  // sockets that one turn serves, at most: so it takes about a millisecond at worst
+	batchSize    = 16  // sockets that a worker serves in one batch, at most: about a millisecond at worst
 	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
 
 // worker is one goroutine that serves the sockets of Loops.
 type worker struct {
-	loops  *Loops
-	index  int      // among the workers
-	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
-	events [eventsAtOnce]unix.EpollEvent
-	batch  []*Conn // the sockets that the turn serves
-	turns  int     // for tests
+	loops   *Loops
+	index   int      // among the workers
+	set     *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
+	events  [eventsAtOnce]unix.EpollEvent
+	batch   []*Conn // the sockets that are served next
+	batches int     // for tests
 }
 
 // run works until the set is closed or the worker rests.
@@ -64,7 +64,7 @@ func (w *worker) work() (rest bool) {
 func (w *worker) serve() (more bool) {
 	for all := 0; ; {
 		woken := w.loops.woken.Load()
-		found, served := w.turn()
+		found, served := w.serveBatch()
 		all += served
 		more = found == eventsAtOnce
 		giveWay := w.loops.woken.Load() != woken || all >= servedInRow
@@ -74,11 +74,11 @@ func (w *worker) serve() (more bool) {
 	}
 }
 
-// turn looks at the set once and serves a batch from the head of the queue, each socket once; it
-// leaves the other workers their share. All are read before any of them is used, so that a
+// serveBatch looks at the set once and serves a batch from the head of the queue, each socket once.
+// It leaves the other workers their share. All are read before any of them is used, so that a
 // goroutine or process that they write to is woken once and finds all bytes.
-func (w *worker) turn() (found, served int) {
-	w.turns++
+func (w *worker) serveBatch() (found, served int) {
+	w.batches++
 	found = w.look()
 	ls := w.loops
 	ls.mu.Lock()
@@ -97,8 +97,8 @@ func (w *worker) turn() (found, served int) {
 		}
 	}
 	clear(w.batch)
-	if ls.turnEnd != nil && n > 0 {
-		ls.turnEnd()
+	if ls.afterBatch != nil && n > 0 {
+		ls.afterBatch()
 	}
 	return found, n
 }

@@ -4,12 +4,27 @@ import "bytes"
 
 // answers finds the answers to queries among the upstream's frames. It is the copier's.
 type answers struct {
-	open   bool   // the opening marker has come, the ending one has not: frames are answers
+	stage  answersStage
 	passed bool   // the marker after CLIENT REPLY SKIP has come
-	cut    bool   // the current frame is an answer
-	number uint64 // of the query that open or passed is about
+	number uint64 // of the query that stage or passed is about
 	count  int    // answers that have begun
 	head   [2][]byte
+}
+
+// answersStage is the place of the next frame among the answers.
+type answersStage uint8
+
+const (
+	closed    answersStage = iota // no opening marker has come, or the ending one has
+	opened                        // between the opening marker and the ending one: frames are answers
+	answering                     // in a frame that is an answer
+)
+
+// interrupt ends the current answer before its frame has ended.
+func (a *answers) interrupt() {
+	if a.stage == answering {
+		a.stage = opened
+	}
 }
 
 // verdict is the fate of a frame.
@@ -43,11 +58,11 @@ func (a *answers) judge(qs *queries, q *query, b []byte, nested bool) (v verdict
 		if role, number, ok := q.marked(text); ok {
 			return remove, len(text), a.marker(qs, q, role, number)
 		}
-		if !a.open && bytes.HasPrefix(text, []byte("-NOAUTH")) {
+		if a.stage == closed && bytes.HasPrefix(text, []byte("-NOAUTH")) {
 			return a.refused(qs, q, b)
 		}
 	}
-	if nested || !a.open {
+	if nested || a.stage == closed {
 		return pass, 0, 0
 	}
 	v, n = judgeOpen(qs, q, b)
@@ -97,13 +112,13 @@ func (a *answers) marker(qs *queries, q *query, role byte, number uint64) (answe
 	case roleSkip:
 		a.passed, a.number = true, number
 	case roleOpen:
-		a.open, a.count, a.passed = true, 0, a.passed && a.number == number
+		a.stage, a.count, a.passed = opened, 0, a.passed && a.number == number
 		a.number = number
 	case roleEnd:
-		if !a.open || a.number != number {
+		if a.stage == closed || a.number != number {
 			a.count = 0
 		}
-		a.open = false
+		a.stage = closed
 		return a.complete(qs, q, number)
 	}
 	return 0
@@ -160,7 +175,7 @@ func (a *answers) record(b []byte) {
 
 // begin starts an answer.
 func (a *answers) begin() {
-	a.cut = true
+	a.stage = answering
 	if a.count < len(a.head) {
 		a.head[a.count] = a.head[a.count][:0]
 	}

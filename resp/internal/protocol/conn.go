@@ -56,8 +56,7 @@ type Options struct {
 // Conn is one connection to the upstream. The pump forwards requests and asks; the copier, through
 // a Reader, counts replies and finds answers. Methods are the pump's unless they say otherwise.
 type Conn struct {
-	facts   func() Facts
-	askUser bool
+	options Options
 
 	standing     Standing
 	changes      changes // since the upstream was asked
@@ -72,7 +71,7 @@ type Conn struct {
 
 // Init prepares a Conn before the upstream is dialled.
 func (c *Conn) Init(o Options) {
-	c.facts, c.askUser = o.Facts, o.AskUser
+	c.options = o
 	c.standing = Standing{LoggedIn: o.LoggedIn, User: o.User}
 }
 
@@ -132,7 +131,7 @@ func (c *Conn) silent() bool {
 // Limited reports whether lock commands are held to the limits that Redis has before
 // authentication. Guests have none.
 func (c *Conn) Limited() bool {
-	facts := c.facts()
+	facts := c.options.Facts()
 	return !c.standing.LoggedIn && !c.changes.has(unsure) && facts.AuthRequired && !facts.GuestsLimited
 }
 
@@ -143,7 +142,7 @@ func (c *Conn) Authenticated() bool { return c.standing.LoggedIn && !c.guest() }
 // has few rights, or whether the upstream has such a user and named none for this connection.
 func (c *Conn) MayBeGuest() bool {
 	unnamed := c.standing.User == DefaultUser || c.standing.User == ""
-	return c.standing.Asked && unnamed && c.facts().GuestsLimited
+	return c.standing.Asked && unnamed && c.options.Facts().GuestsLimited
 }
 
 // guest is MayBeGuest where lock commands are not refused anyway. An operator may take rights away
@@ -154,7 +153,7 @@ func (c *Conn) guest() bool { return c.MayBeGuest() && c.standing.Mode == ModeNo
 func (c *Conn) Ask() (request []byte, number uint64) {
 	request = c.queries.ask(asks{
 		standing:     c.changes.has(unsure) || c.mustAsk(),
-		user:         c.askUser || c.facts().GuestsLimited,
+		user:         c.options.AskUser || c.options.Facts().GuestsLimited,
 		skip:         c.changes.has(skipNext),
 		withoutHello: c.withoutHello,
 	})
@@ -247,7 +246,7 @@ func (c *Conn) Note(req *scan.Requests) (effect Effect) {
 	}
 	c.changes, effect = c.changes.after(req)
 	c.sent.Add(1)
-	if effect == EffectReset && !c.facts().Resets {
+	if effect == EffectReset && !c.options.Facts().Resets {
 		return EffectNone
 	}
 	return effect

@@ -32,7 +32,7 @@ func TestGuests(t *testing.T) {
 		"with subscriptions, ditto": {with(func(s *Standing) { s.User, s.Mode = "", ModeSubscribed }), true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Conn{standing: tt.standing, facts: func() Facts { return Facts{GuestsLimited: tt.limited} }}
+			c := Conn{standing: tt.standing, options: Options{Facts: func() Facts { return Facts{GuestsLimited: tt.limited} }}}
 			if got := c.mustAsk(); got != tt.asks {
 				t.Errorf("asked again %v, want %v", got, tt.asks)
 			}
@@ -56,7 +56,7 @@ func TestLimited(t *testing.T) {
 		{Facts{AuthRequired: true, GuestsLimited: true}, false, false},
 	} {
 		t.Run(fmt.Sprintf("%+v, logged in %v", tt.facts, tt.loggedIn), func(t *testing.T) {
-			c := Conn{standing: Standing{LoggedIn: tt.loggedIn}, facts: func() Facts { return tt.facts }}
+			c := Conn{standing: Standing{LoggedIn: tt.loggedIn}, options: Options{Facts: func() Facts { return tt.facts }}}
 			if got := c.Limited(); got != tt.want {
 				t.Errorf("limited %v, want %v", got, tt.want)
 			}
@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 		{"silent, a reply has come since", in, unsure | repliesOff, 3, 1, false, Ask},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Conn{standing: tt.standing, changes: tt.changes, facts: func() Facts { return Facts{} }}
+			c := Conn{standing: tt.standing, changes: tt.changes, options: Options{Facts: func() Facts { return Facts{} }}}
 			c.sent.Store(tt.sent)
 			c.received.Store(tt.received)
 			c.garbled.Store(tt.garbled)
@@ -111,7 +111,8 @@ func TestConclude(t *testing.T) {
 	}{
 		{"nothing but how far", asks{}, "", "", false, Run, monitor | multi | quit},
 		{"full", asks{standing: true, user: true}, helloArray, alice, false, Run, monitor | multi | quit},
-		{"before Redis 6.2", asks{standing: true}, "-ERR unknown command `HELLO`\r\n", "", false, Ask, monitor | multi | quit | unsure},
+		{"before Redis 6.2", asks{standing: true}, "-ERR unknown command `HELLO`\r\n", "", false, Ask,
+			monitor | multi | quit | unsure},
 		{"SKIP was used up", asks{skip: true}, "", "", true, Run, monitor | multi | quit},
 		{"SKIP was not used up", asks{skip: true}, "", "", false, Drop, monitor | multi | quit},
 	} {

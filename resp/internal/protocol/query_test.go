@@ -33,130 +33,204 @@ const (
 
 var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
 
-// TestQuestion gives transcripts of what an upstream says to a copier, in one piece, in small
-// ones, and cut in two at many places. The bytes between « and » must be removed and the rest
-// reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other
+// Kinds of queries.
+var (
+	full, named = asks{standing: true}, asks{standing: true, user: true}
+	skip        = asks{standing: true, user: true, skip: true}
+	old         = asks{standing: true, user: true, withoutHello: true}
+)
+
+// queryCase is a transcript of an upstream's bytes. The part between « and » must be removed, and
+// the rest reach the client. {ask} asks a query, {giveUp} ends the wait for its answer; the other
 // braces are names of markers.
-func TestQuery(t *testing.T) {
-	full, named := asks{standing: true}, asks{standing: true, user: true}
-	skip := asks{standing: true, user: true, skip: true}
-	old := asks{standing: true, user: true, withoutHello: true}
-	for _, tt := range []struct {
-		name          string
-		asks          asks
-		text          string
-		hello, whoami string   // the answers that are handed over
-		passed        bool     // the request after CLIENT REPLY SKIP was answered
-		met           []uint64 // the questions that are answered
-	}{
-		{"how far it has got", asks{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false, []uint64{1}},
-		{"how far, ended by a reply that is an array", asks{}, "{ask}*2\r\n:1\r\n*1\r\n$-1\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"RESP2", named, "{ask}+OK\r\n-ERR x\r\n*0\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»:1\r\n", helloArray, alice, false, []uint64{1}},
-		{"RESP2 without a user", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, "", false, []uint64{1}},
-		{"RESP3", named, "{ask}|1\r\n+ttl\r\n:1\r\n" + alice + push + "«" + openAnswer + "»" + push + "«" + helloMap + "»" + push + "«" + alice + "»" + push + "«" + optionError + "»" + push +
-			"«" + endAnswer + "»" + push + "|1\r\n+ttl\r\n:1\r\n+OK\r\n", helloMap, alice, false, []uint64{1}},
-		{"a right that lacks", named, "{ask}«" + openAnswer + helloArray + "-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n" + optionError + endAnswer + "»",
-			helloArray, "-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n", false, []uint64{1}},
-		{"in MULTI", named, "{ask}+OK\r\n" + queued + "«" + openAnswer + queued + queued + queued + endAnswer + "»" + queued, queued, queued, false, []uint64{1}},
-		{"subscribed", named, "{ask}" + message + "«" + openAnswer + "»" + message + "«" + noExecute + "»" + pmessage + message + "«" + noWhoami + "»" + pmessage + "«" + noExecute + "»" + message +
-			"«" + endAnswer + "»" + pmessage, noExecute, noWhoami, false, []uint64{1}},
-		{"subscribed before Redis 6.2", old, "{ask}«" + openAnswer + "»" + message + "«*2\r\n$4\r\npong\r\n$0\r\n\r\n" + noWhoami + noExecute + endAnswer + "»", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", noWhoami, false, []uint64{1}},
-		{"MONITOR", named, "{ask}" + other + "\"HELLO\"\r\n«" + openAnswer + "»" + other + "\"HELLO\"\r\n" + "«" + own + "\"HELLO\"\r\n" + helloArray + "»" + other + "\"ACL\" \"WHOAMI\"\r\n" +
-			"«" + own + "\"ACL\" \"WHOAMI\"\r\n" + alice + own + "\"HELLO\" \"2\" \"{hello}\"\r\n" + optionError + "»" + other + "\"PING\"\r\n+1700000000.1 [0 lua] \"PING\"\r\n" +
-			other + "\"SET\" \"k\" \"[0 10.0.0.1:5000] \\\"HELLO\\\"\"\r\n" + "«" + endAnswer + "»", helloArray, alice, false, []uint64{1}},
-		{"MONITOR before Redis 6.2", old, "{ask}«" + openAnswer + own + "\"PING\"\r\n+PONG\r\n" + alice + optionError + "»" + other + "\"PING\"\r\n" + "«" + endAnswer + "»", "+PONG\r\n", alice, false, []uint64{1}},
-		{"MONITOR, a long line", named, "{ask}«" + openAnswer + "»" + other + "\"SET\" \"" + strings.Repeat("v", maxAnswer) + "\"\r\n«" + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, false, []uint64{1}},
-		{"BUSY", named, "{ask}«" + openAnswer + "-BUSY Redis is busy running a script.\r\n-BUSY Redis is busy running a script.\r\n" + optionError + endAnswer + "»",
-			"-BUSY Redis is busy running a script.\r\n", "-BUSY Redis is busy running a script.\r\n", false, []uint64{1}},
-		{"LOADING", named, "{ask}-LOADING Redis is loading\r\n«" + openAnswer + helloArray + "-LOADING Redis is loading\r\n-LOADING Redis is loading\r\n" + endAnswer + "»-LOADING Redis is loading\r\n",
-			helloArray, "-LOADING Redis is loading\r\n", false, []uint64{1}},
-		{"not logged in, names looked up first", named, "{ask}" + noAuth + "«" + openAnswer + noHello + noAuth + optionError + endAnswer + "»" + noAuth, noHello, noAuth, false, []uint64{1}},
-		{"not logged in, the login looked at first", named, "{ask}«" + noAuth + noAuth + noAuth + optionError + noAuth + "»+OK\r\n", "", "", true, []uint64{1}},
-		{"the login first, behind replies of the client", named, "{ask}" + strings.Repeat(noAuth, 5) + "«" + noAuth + noHello + noAuth + optionError + noAuth + "»" + noAuth + "+OK\r\n", "", "", true, []uint64{1}},
-		{"the login first, without a user", full, "{ask}" + noAuth + "-ERR x\r\n" + noAuth + "«" + noAuth + noHello + optionError + noAuth + "»" + noAuth, "", "", true, []uint64{1}},
-		{"the login first, SKIP refused", skip, "{ask}" + noAuth + noAuth + "«" + noAuth + noAuth + noHello + noAuth + optionError + noAuth + "»", "", "", true, []uint64{1}},
-		{"as many refusals, but none of the question", full, "{ask}" + strings.Repeat(noAuth, 3) + "+OK\r\n" + noAuth + "+OK\r\n«" + openAnswer + helloArray + optionError + endAnswer + "»", helloArray, "", false, []uint64{1}},
-		{"before Redis 6", named, "{ask}«" + openAnswer + "-ERR unknown command `HELLO`, with args beginning with: \r\n-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n" +
-			"-ERR unknown command `HELLO`, with args beginning with: `2`, `{hello}`, \r\n" + endAnswer + "»",
-			"-ERR unknown command `HELLO`, with args beginning with: \r\n", "-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n", false, []uint64{1}},
-		{"before Redis 6.2, asked again", old, "{ask}«" + openAnswer + "+PONG\r\n" + alice + optionError + endAnswer + "»+PONG\r\n", "+PONG\r\n", alice, false, []uint64{1}},
-		{"SKIP, used up before", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
-		{"SKIP, for the marker", skip, "{ask}«" + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, false, []uint64{1}},
-		{"SKIP without a full question", asks{skip: true}, "{ask}«" + skipAnswer + endAnswer + "»{ask}«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
-		{"SKIP twice", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n{ask}«" + openAnswer + helloMap + alice + optionError + endAnswer + "»", helloMap, alice, false, []uint64{1, 2}},
-		{"SKIP as an element of EXEC, which counts it", skip, "{ask}+OK\r\n" + queued + "*1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, alice, false, []uint64{1}},
-		{"SKIP among elements of EXEC", skip, "{ask}*5\r\n:1\r\n*2\r\n:1\r\n:2\r\n$3\r\nabc\r\n+OK\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, true, []uint64{1}},
-		{"EXEC that is short, only how far", asks{}, "{ask}*2\r\n$3\r\nabc\r\n«" + endAnswer + "»:1\r\n", "", "", false, []uint64{1}},
-		{"EXEC that is short, with nothing behind", skip, "{ask}*2\r\n$3\r\nabc\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
-		{"logged in, and not any more", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+RESET\r\n{ask}«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{1, 2}},
+type queryCase struct {
+	name          string
+	asks          asks
+	text          string
+	hello, whoami string   // the answers that are handed over
+	passed        bool     // the request after CLIENT REPLY SKIP was answered
+	met           []uint64 // the questions that are answered
+}
 
-		{"given up, answered late", named, "{ask}+OK\r\n{giveUp}:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, false, []uint64{1}},
-		{"given up, answered before the next", named, "{ask}{giveUp}{ask}+OK\r\n«" + older(openAnswer+helloMap+"$3\r\nbob\r\n"+optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n",
-			helloArray, alice, false, []uint64{2}},
-		{"given up while it is being answered", named, "{ask}«" + openAnswer + helloMap + "»{giveUp}«$3\r\nbob\r\n»{ask}«" + older(optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
-			helloArray, alice, false, []uint64{2}},
-		{"given up, the next asks for less", asks{}, "{ask}{giveUp}{ask}«" + older(endAnswer) + "»:1\r\n«" + endAnswer + "»", "", "", false, []uint64{2}},
-		{"given up, its SKIP is not the next's", skip, "{ask}{giveUp}{ask}«" + older(skipAnswer+openAnswer+helloMap+alice+optionError+endAnswer) + "»«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
-			helloArray, alice, false, []uint64{2}},
-		{"given up, its SKIP is not that of the next, which asks for less", asks{skip: true}, "{ask}{giveUp}{ask}«" + older(skipAnswer+endAnswer) + endAnswer + "»", "", "", false, []uint64{2}},
-		{"given up, the login first: nothing is held back", full, "{ask}{giveUp}" + noAuth + noHello + "+OK\r\n", "", "", false, nil},
-		{"given up, the login first, then asked again", full, "{ask}{giveUp}{ask}" + noAuth + noHello + "«" + older(optionError) + "»" + noAuth + "«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{2}},
+var queryCases = []queryCase{
+	{"how far it has got", asks{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false,
+		[]uint64{1}},
+	{"how far, ended by a reply that is an array", asks{}, "{ask}*2\r\n:1\r\n*1\r\n$-1\r\n«" + endAnswer + "»", "", "",
+		false, []uint64{1}},
+	{"RESP2", named, "{ask}+OK\r\n-ERR x\r\n*0\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer +
+		"»:1\r\n", helloArray, alice, false, []uint64{1}},
+	{"RESP2 without a user", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer +
+		"»+OK\r\n*1\r\n:1\r\n", helloArray, "", false, []uint64{1}},
+	{"RESP3", named, "{ask}|1\r\n+ttl\r\n:1\r\n" + alice + push + "«" + openAnswer + "»" + push + "«" + helloMap + "»" +
+		push + "«" + alice + "»" + push + "«" + optionError + "»" + push +
+		"«" + endAnswer + "»" + push + "|1\r\n+ttl\r\n:1\r\n+OK\r\n", helloMap, alice, false, []uint64{1}},
+	{"a right that lacks", named, "{ask}«" + openAnswer + helloArray +
+		"-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n" + optionError + endAnswer + "»",
+		helloArray, "-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n", false, []uint64{1}},
+	{"in MULTI", named, "{ask}+OK\r\n" + queued + "«" + openAnswer + queued + queued + queued + endAnswer + "»" +
+		queued, queued, queued, false, []uint64{1}},
+	{"subscribed", named, "{ask}" + message + "«" + openAnswer + "»" + message + "«" + noExecute + "»" + pmessage +
+		message + "«" + noWhoami + "»" + pmessage + "«" + noExecute + "»" + message +
+		"«" + endAnswer + "»" + pmessage, noExecute, noWhoami, false, []uint64{1}},
+	{"subscribed before Redis 6.2", old, "{ask}«" + openAnswer + "»" + message + "«*2\r\n$4\r\npong\r\n$0\r\n\r\n" +
+		noWhoami + noExecute + endAnswer + "»", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", noWhoami, false, []uint64{1}},
+	{"MONITOR", named, "{ask}" + other + "\"HELLO\"\r\n«" + openAnswer + "»" + other + "\"HELLO\"\r\n" + "«" + own +
+		"\"HELLO\"\r\n" + helloArray + "»" + other + "\"ACL\" \"WHOAMI\"\r\n" +
+		"«" + own + "\"ACL\" \"WHOAMI\"\r\n" + alice + own + "\"HELLO\" \"2\" \"{hello}\"\r\n" + optionError + "»" +
+		other + "\"PING\"\r\n+1700000000.1 [0 lua] \"PING\"\r\n" +
+		other + "\"SET\" \"k\" \"[0 10.0.0.1:5000] \\\"HELLO\\\"\"\r\n" + "«" + endAnswer + "»", helloArray, alice, false,
+		[]uint64{1}},
+	{"MONITOR before Redis 6.2", old, "{ask}«" + openAnswer + own + "\"PING\"\r\n+PONG\r\n" + alice + optionError +
+		"»" + other + "\"PING\"\r\n" + "«" + endAnswer + "»", "+PONG\r\n", alice, false, []uint64{1}},
+	{"MONITOR, a long line", named, "{ask}«" + openAnswer + "»" + other + "\"SET\" \"" +
+		strings.Repeat("v", maxAnswer) + "\"\r\n«" + helloArray + alice + optionError + endAnswer + "»", helloArray, alice,
+		false, []uint64{1}},
+	{"BUSY", named, "{ask}«" + openAnswer +
+		"-BUSY Redis is busy running a script.\r\n-BUSY Redis is busy running a script.\r\n" + optionError + endAnswer +
+		"»",
+		"-BUSY Redis is busy running a script.\r\n", "-BUSY Redis is busy running a script.\r\n", false, []uint64{1}},
+	{"LOADING", named, "{ask}-LOADING Redis is loading\r\n«" + openAnswer + helloArray +
+		"-LOADING Redis is loading\r\n-LOADING Redis is loading\r\n" + endAnswer + "»-LOADING Redis is loading\r\n",
+		helloArray, "-LOADING Redis is loading\r\n", false, []uint64{1}},
+	{"not logged in, names looked up first", named, "{ask}" + noAuth + "«" + openAnswer + noHello + noAuth +
+		optionError + endAnswer + "»" + noAuth, noHello, noAuth, false, []uint64{1}},
+	{"not logged in, the login looked at first", named,
+		"{ask}«" + noAuth + noAuth + noAuth + optionError + noAuth + "»+OK\r\n", "", "", true, []uint64{1}},
+	{"the login first, behind replies of the client", named,
+		"{ask}" + strings.Repeat(noAuth, 5) + "«" + noAuth + noHello + noAuth + optionError + noAuth + "»" + noAuth +
+			"+OK\r\n", "", "", true, []uint64{1}},
+	{"the login first, without a user", full, "{ask}" + noAuth + "-ERR x\r\n" + noAuth + "«" + noAuth + noHello +
+		optionError + noAuth + "»" + noAuth, "", "", true, []uint64{1}},
+	{"the login first, SKIP refused", skip, "{ask}" + noAuth + noAuth + "«" + noAuth + noAuth + noHello + noAuth +
+		optionError + noAuth + "»", "", "", true, []uint64{1}},
+	{"as many refusals, but none of the question", full,
+		"{ask}" + strings.Repeat(noAuth, 3) + "+OK\r\n" + noAuth + "+OK\r\n«" + openAnswer + helloArray + optionError +
+			endAnswer + "»", helloArray, "", false, []uint64{1}},
+	{"before Redis 6", named, "{ask}«" + openAnswer +
+		"-ERR unknown command `HELLO`, with args beginning with: \r\n-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n" +
+		"-ERR unknown command `HELLO`, with args beginning with: `2`, `{hello}`, \r\n" + endAnswer + "»",
+		"-ERR unknown command `HELLO`, with args beginning with: \r\n",
+		"-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n", false, []uint64{1}},
+	{"before Redis 6.2, asked again", old, "{ask}«" + openAnswer + "+PONG\r\n" + alice + optionError + endAnswer +
+		"»+PONG\r\n", "+PONG\r\n", alice, false, []uint64{1}},
+	{"SKIP, used up before", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer +
+		"»", helloArray, alice, true, []uint64{1}},
+	{"SKIP, for the marker", skip, "{ask}«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
+		helloArray, alice, false, []uint64{1}},
+	{"SKIP without a full question", asks{skip: true}, "{ask}«" + skipAnswer + endAnswer + "»{ask}«" + endAnswer + "»",
+		"", "", false, []uint64{1, 2}},
+	{"SKIP twice", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer +
+		"»+OK\r\n{ask}«" + openAnswer + helloMap + alice + optionError + endAnswer + "»", helloMap, alice, false,
+		[]uint64{1, 2}},
+	{"SKIP as an element of EXEC, which counts it", skip,
+		"{ask}+OK\r\n" + queued + "*1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer +
+			"»+OK\r\n*1\r\n:1\r\n", helloArray, alice, false, []uint64{1}},
+	{"SKIP among elements of EXEC", skip, "{ask}*5\r\n:1\r\n*2\r\n:1\r\n:2\r\n$3\r\nabc\r\n+OK\r\n«" + skipAnswer +
+		openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, true, []uint64{1}},
+	{"EXEC that is short, only how far", asks{}, "{ask}*2\r\n$3\r\nabc\r\n«" + endAnswer + "»:1\r\n", "", "", false,
+		[]uint64{1}},
+	{"EXEC that is short, with nothing behind", skip,
+		"{ask}*2\r\n$3\r\nabc\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»",
+		helloArray, alice, true, []uint64{1}},
+	{"logged in, and not any more", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer +
+		"»+RESET\r\n{ask}«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{1, 2}},
 
-		{"another secret", named, "{ask}-ERR unknown command '{wrong end}', with args\r\n-ERR unknown command '{wrong open}', with args\r\n+OK\r\n" +
+	{"given up, answered late", named, "{ask}+OK\r\n{giveUp}:1\r\n«" + openAnswer + helloArray + alice + optionError +
+		endAnswer + "»+OK\r\n", helloArray, alice, false, []uint64{1}},
+	{"given up, answered before the next", named, "{ask}{giveUp}{ask}+OK\r\n«" +
+		older(openAnswer+helloMap+"$3\r\nbob\r\n"+optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice +
+		optionError + endAnswer + "»+OK\r\n",
+		helloArray, alice, false, []uint64{2}},
+	{"given up while it is being answered", named, "{ask}«" + openAnswer + helloMap + "»{giveUp}«$3\r\nbob\r\n»{ask}«" +
+		older(optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
+		helloArray, alice, false, []uint64{2}},
+	{"given up, the next asks for less", asks{}, "{ask}{giveUp}{ask}«" + older(endAnswer) + "»:1\r\n«" + endAnswer +
+		"»", "", "", false, []uint64{2}},
+	{"given up, its SKIP is not the next's", skip, "{ask}{giveUp}{ask}«" +
+		older(skipAnswer+openAnswer+helloMap+alice+optionError+endAnswer) + "»«" + openAnswer + helloArray + alice +
+		optionError + endAnswer + "»",
+		helloArray, alice, false, []uint64{2}},
+	{"given up, its SKIP is not that of the next, which asks for less", asks{skip: true},
+		"{ask}{giveUp}{ask}«" + older(skipAnswer+endAnswer) + endAnswer + "»", "", "", false, []uint64{2}},
+	{"given up, the login first: nothing is held back", full, "{ask}{giveUp}" + noAuth + noHello + "+OK\r\n", "", "",
+		false, nil},
+	{"given up, the login first, then asked again", full,
+		"{ask}{giveUp}{ask}" + noAuth + noHello + "«" + older(optionError) + "»" + noAuth + "«" + noAuth + noHello +
+			optionError + noAuth + "»", "", "", true, []uint64{2}},
+
+	{"another secret", named,
+		"{ask}-ERR unknown command '{wrong end}', with args\r\n-ERR unknown command '{wrong open}', with args\r\n+OK\r\n" +
 			"-ERR Syntax error in HELLO option '{wrong hello}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"an older number", asks{}, "{ask}«" + endAnswer + "»+OK\r\n{ask}«" + older(endAnswer) + "»+OK\r\n«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
-		{"a number that is none", asks{}, "{ask}-ERR '{garbled end}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"HELLO's secret as the name of a command, and the other way round", named, "{ask}-ERR unknown command '{monitored end}'\r\n-ERR unknown command '{monitored open}'\r\n" +
+	{"an older number", asks{}, "{ask}«" + endAnswer + "»+OK\r\n{ask}«" + older(endAnswer) + "»+OK\r\n«" + endAnswer +
+		"»", "", "", false, []uint64{1, 2}},
+	{"a number that is none", asks{}, "{ask}-ERR '{garbled end}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+	{"HELLO's secret as the name of a command, and the other way round", named,
+		"{ask}-ERR unknown command '{monitored end}'\r\n-ERR unknown command '{monitored open}'\r\n" +
 			"-ERR Syntax error in HELLO option '{other hello}'\r\n" + "«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"half a name", asks{}, "{ask}-ERR '{half}\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"a name in what is no error", asks{}, "{ask}+{end}\r\n$40\r\n{end}\r\n>1\r\n+{end}\r\n*1\r\n$60\r\n-ERR unknown command '{end}'\r\n", "", "", false, nil},
-		{"messages that look like answers", named, "{ask}" + fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + openAnswer + "»" +
-			fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + noExecute + noWhoami + noExecute + "»" +
-			fmt.Sprintf("*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(alice), alice) + "«" + endAnswer + "»", noExecute, noWhoami, false, []uint64{1}},
-		{"a push that looks like HELLO's answer", full, "{ask}«" + openAnswer + "»>" + helloArray[1:] + "«" + helloMap + optionError + endAnswer + "»", helloMap, "", false, []uint64{1}},
-		{"an answer of HELLO to the client", full, "{ask}" + helloArray + helloMap + "«" + openAnswer + helloArray + optionError + endAnswer + "»" + helloArray, helloArray, "", false, []uint64{1}},
-		{"an error that is longer than any answer", asks{}, "{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-	} {
+	{"half a name", asks{}, "{ask}-ERR '{half}\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+	{"a name in what is no error", asks{},
+		"{ask}+{end}\r\n$40\r\n{end}\r\n>1\r\n+{end}\r\n*1\r\n$60\r\n-ERR unknown command '{end}'\r\n", "", "", false, nil},
+	{"messages that look like answers", named, "{ask}" +
+		fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + openAnswer +
+		"»" +
+		fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + noExecute +
+		noWhoami + noExecute + "»" +
+		fmt.Sprintf("*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(alice), alice) + "«" + endAnswer +
+		"»", noExecute, noWhoami, false, []uint64{1}},
+	{"a push that looks like HELLO's answer", full, "{ask}«" + openAnswer + "»>" + helloArray[1:] + "«" + helloMap +
+		optionError + endAnswer + "»", helloMap, "", false, []uint64{1}},
+	{"an answer of HELLO to the client", full, "{ask}" + helloArray + helloMap + "«" + openAnswer + helloArray +
+		optionError + endAnswer + "»" + helloArray, helloArray, "", false, []uint64{1}},
+	{"an error that is longer than any answer", asks{},
+		"{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+}
+
+// TestQuery gives the transcripts to a copier in one piece, in small ones, and cut in two at many
+// places.
+func TestQuery(t *testing.T) {
+	for _, tt := range queryCases {
 		t.Run(tt.name, func(t *testing.T) {
-			size := 0 // of the upstream's bytes
-			run := func(next func(left int) int, how string) {
-				t.Helper()
-				h := newHearing()
-				h.play(tt.asks, tt.text, next)
-				size = h.size
-				hello, whoami := string(h.conn.queries.head[0]), string(h.conn.queries.head[1])
-				switch {
-				case string(h.client) != h.want:
-					t.Fatalf("%s: the client got\n%q, want\n%q", how, h.client, h.want)
-				case !slices.Equal(h.met, tt.met):
-					t.Fatalf("%s: answered are %d, want %d", how, h.met, tt.met)
-				case hello != tt.hello || whoami != tt.whoami:
-					t.Fatalf("%s: answers %q and %q,\nwant %q and %q", how, hello, whoami, tt.hello, tt.whoami)
-				case h.conn.queries.passed != tt.passed:
-					t.Fatalf("%s: the request behind SKIP answered: %v, want %v", how, !tt.passed, tt.passed)
-				case h.reader.frames.Inside || h.reader.answers.open || !h.between:
-					t.Fatalf("%s: inside a frame %v, inside answers %v", how, h.reader.frames.Inside, h.reader.answers.open)
-				case len(tt.met) > 0 && h.conn.Received() != h.conn.Sent()+h.after:
-					t.Fatalf("%s: %d replies counted behind the answers, want %d", how, h.conn.Received()-h.conn.Sent(), h.after)
-				}
-			}
-			run(func(left int) int { return left }, "in one piece")
+			size := tt.play(t, "in one piece", func(left int) int { return left })
 			for n := 1; n < 8; n++ {
-				run(func(int) int { return n }, fmt.Sprintf("in pieces of %d", n))
+				tt.play(t, fmt.Sprintf("in pieces of %d", n), func(int) int { return n })
 			}
 			for at := 1; at < size; at += 3 {
 				rest := at
-				run(func(left int) int {
+				tt.play(t, fmt.Sprintf("cut at %d", at), func(left int) int {
 					n := left
 					if rest > 0 {
 						n = min(rest, left)
 					}
 					rest -= n
 					return n
-				}, fmt.Sprintf("cut at %d", at))
+				})
 			}
 		})
 	}
+}
+
+// play gives the transcript to a copier, in pieces whose sizes next returns, and compares. It
+// returns how many bytes the upstream sends.
+func (tt *queryCase) play(t *testing.T, how string, next func(left int) int) (size int) {
+	t.Helper()
+	h := newHearing()
+	h.play(tt.asks, tt.text, next)
+	hello, whoami := string(h.conn.queries.head[0]), string(h.conn.queries.head[1])
+	switch {
+	case string(h.client) != h.want:
+		t.Fatalf("%s: the client got\n%q, want\n%q", how, h.client, h.want)
+	case !slices.Equal(h.met, tt.met):
+		t.Fatalf("%s: answered are %d, want %d", how, h.met, tt.met)
+	case hello != tt.hello || whoami != tt.whoami:
+		t.Fatalf("%s: answers %q and %q,\nwant %q and %q", how, hello, whoami, tt.hello, tt.whoami)
+	case h.conn.queries.passed != tt.passed:
+		t.Fatalf("%s: the request behind SKIP answered: %v, want %v", how, !tt.passed, tt.passed)
+	case h.reader.frames.Inside() || h.reader.answers.stage != closed || !h.between:
+		t.Fatalf("%s: inside a frame %v, stage of the answers %d", how, h.reader.frames.Inside(), h.reader.answers.stage)
+	case len(tt.met) > 0 && h.conn.Received() != h.conn.Sent()+h.after:
+		t.Fatalf("%s: %d replies counted behind the answers, want %d", how, h.conn.Received()-h.conn.Sent(), h.after)
+	}
+	return h.size
 }
 
 // TestLateAnswerIsNotTaken: the copier never waits for the pump, which may have given up any
@@ -173,7 +247,8 @@ func TestLateAnswerIsNotTaken(t *testing.T) {
 // TestQueryRequests is a table of queries and their requests.
 func TestQueryRequests(t *testing.T) {
 	const open, end, skip = "*1\r\n$40\r\n{open}\r\n", "*1\r\n$40\r\n{end}\r\n", "*1\r\n$40\r\n{skip}\r\n"
-	const hello, ping, option = "*1\r\n$5\r\nHELLO\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n{hello}\r\n"
+	const hello, ping, option = "*1\r\n$5\r\nHELLO\r\n", "*1\r\n$4\r\nPING\r\n",
+		"*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n{hello}\r\n"
 	h := newHearing()
 	for _, tt := range []struct {
 		asks asks
@@ -184,7 +259,8 @@ func TestQueryRequests(t *testing.T) {
 		{asks{skip: true}, skip + end},
 		{asks{standing: true}, open + hello + option + end},
 		{asks{standing: true, withoutHello: true}, open + ping + option + end},
-		{asks{standing: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" + option + end},
+		{asks{standing: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" +
+			option + end},
 	} {
 		got := string(h.conn.queries.ask(tt.asks))
 		if want := h.names().Replace(tt.want); got != want {
@@ -193,7 +269,8 @@ func TestQueryRequests(t *testing.T) {
 	}
 	last := *h.conn.queries.last
 	h.conn.queries.ask(asks{standing: true})
-	if next := h.conn.queries.last; last.secret == last.hello || last.secret == newAsked().last.secret || next.hello == last.hello || next.secret != last.secret {
+	if next := h.conn.queries.last; last.secret == last.hello || last.secret == newAsked().last.secret ||
+		next.hello == last.hello || next.secret != last.secret {
 		t.Errorf("secrets %s, %s and then %s, %s", last.secret, last.hello, next.secret, next.hello)
 	}
 }
@@ -305,12 +382,17 @@ func (h *hearing) hear(text string, next func(left int) int) {
 	}
 }
 
-// replies counts those in text.
+// replies counts those in text, the last of which may be incomplete.
 func replies(text string) (n uint64) {
-	for _, frame := range frames(text) {
-		if frame != "" && frame[0] != '>' {
+	var s scan.Replies
+	for at, used := 0, 1; used > 0 && at < len(text); at += used {
+		var ended bool
+		if used, ended = s.Next([]byte(text[at:])); ended && s.First != '>' {
 			n++
 		}
+	}
+	if s.Inside() && s.First != '>' {
+		n++
 	}
 	return n
 }
@@ -336,25 +418,10 @@ func (h *hearing) names() *strings.Replacer {
 			secret = 1
 		}
 		right := name(secret, q.last.number, role)
-		pairs = append(pairs, "{"+text+"}", right, "{older "+text+"}", name(secret, q.last.number-1, role), "{wrong "+text+"}", wrong(right),
+		pairs = append(pairs, "{"+text+"}", right, "{older "+text+"}", name(secret, q.last.number-1, role),
+			"{wrong "+text+"}", wrong(right),
 			"{monitored "+text+"}", name(1, q.last.number, role), "{other "+text+"}", name(0, q.last.number, role),
 			"{garbled "+text+"}", right[:secretDigits]+"x"+right[secretDigits+1:])
 	}
 	return strings.NewReplacer(append(pairs, "{half}", name(0, q.last.number, roleEnd)[:MarkerLength-5])...)
-}
-
-// frames cuts in into top-level frames.
-func frames(in string) (all []string) {
-	var s scan.Replies
-	from := 0
-	for at := 0; at < len(in); {
-		n, ended := s.Next([]byte(in[at:]))
-		if n == 0 {
-			break
-		}
-		if at += n; ended {
-			all, from = append(all, in[from:at]), at
-		}
-	}
-	return append(all, in[from:])
 }

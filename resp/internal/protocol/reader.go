@@ -36,10 +36,10 @@ type split struct {
 // Split reads the front of b.
 func (r *Reader) Split(b []byte) Part {
 	s := split{b: b, received: r.conn.received.Load()}
-	for s.at < len(b) && !r.frames.Broken {
+	for s.at < len(b) && !r.frames.Broken() {
 		q := r.conn.queries.pending.Load()
-		if q != nil && r.frames.AtElement() && (r.frames.Inside || !r.answers.cut) {
-			v, n, answered := r.answers.judge(&r.conn.queries, q, b[s.at:], r.frames.Inside)
+		if q != nil && r.frames.AtElement() && (r.frames.Inside() || r.answers.stage != answering) {
+			v, n, answered := r.answers.judge(&r.conn.queries, q, b[s.at:], r.frames.Inside())
 			if v == wait {
 				break
 			}
@@ -54,11 +54,11 @@ func (r *Reader) Split(b []byte) Part {
 			break
 		}
 	}
-	if r.frames.Broken {
+	if r.frames.Broken() {
 		s.at = len(b)
 	}
 	r.conn.received.Store(s.received)
-	return Part{From: s.from, To: s.at, Boundary: s.boundary - s.from, Used: s.at, Garbled: r.frames.Broken}
+	return Part{From: s.from, To: s.at, Boundary: s.boundary - s.from, Used: s.at, Garbled: r.frames.Broken()}
 }
 
 // passScalars reads whole replies of the usual kinds.
@@ -81,7 +81,7 @@ func (r *Reader) frame(s *split, step bool) bool {
 		read = r.frames.Step
 	}
 	n, ended := read(s.b[s.at:])
-	if r.answers.cut {
+	if r.answers.stage == answering {
 		r.answers.record(s.b[s.at : s.at+n])
 		s.from = s.at + n
 	}
@@ -91,8 +91,8 @@ func (r *Reader) frame(s *split, step bool) bool {
 	}
 	s.boundary = s.at
 	switch {
-	case r.answers.cut:
-		r.answers.cut = false
+	case r.answers.stage == answering:
+		r.answers.stage = opened
 	case r.frames.First != '>':
 		s.received++
 	}
@@ -104,7 +104,8 @@ func (r *Reader) frame(s *split, step bool) bool {
 // A marker among the elements of a frame shows that the frame has fewer elements than its header
 // says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
 func (r *Reader) remove(s *split, n int, answered uint64) Part {
-	r.frames, r.answers.cut = scan.Replies{}, false
+	r.frames = scan.Replies{}
+	r.answers.interrupt()
 	if n == 0 {
 		r.answers.begin()
 	}

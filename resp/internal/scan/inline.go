@@ -7,6 +7,24 @@ import (
 
 var errQuotes = errors.New("unbalanced quotes in request")
 
+// inlineLine returns the line at the front of b, which is an inline request, without its end, and
+// the length of both. more is true while the line is not complete. why is Redis' reason for
+// refusing it, or empty.
+func inlineLine(b []byte) (line []byte, n int, more bool, why string) {
+	const tooBig = "too big inline request"
+	end := bytes.IndexByte(b, '\n')
+	if zero := bytes.IndexByte(b[:max(0, end)], 0); zero >= 0 || end < 0 && bytes.IndexByte(b, 0) >= 0 {
+		return nil, 0, false, tooBig // Redis uses strchr, which never gets past a zero byte
+	}
+	switch {
+	case end < 0 && len(b) > maxInline:
+		return nil, 0, false, tooBig
+	case end < 0:
+		return nil, 0, true, ""
+	}
+	return bytes.TrimSuffix(b[:end], []byte("\r")), end + 1, false, ""
+}
+
 // splitInline cuts a line into arguments as Redis' sdssplitargs does: blanks between them, "..."
 // with \xHH, \n, \r, \t, \b, \a and \" inside, '...' with \' inside, a closing quote followed by a
 // blank or by the end. The result does not share memory with line.

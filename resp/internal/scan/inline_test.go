@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -12,10 +13,13 @@ func TestSplitInline(t *testing.T) {
 		bad  bool
 	}{
 		{in: ""}, {in: " \t "}, {in: "PING", want: []string{"PING"}}, {in: "\tSET a  b ", want: []string{"SET", "a", "b"}},
-		{in: `"\x41"`, want: []string{"A"}}, {in: `"\xzz"`, want: []string{"xzz"}}, {in: `'a\'b'`, want: []string{"a'b"}}, {in: `'a\nb'`, want: []string{`a\nb`}},
-		{in: `"\n\r\t\b\a\q\""`, want: []string{"\n\r\t\b\aq\""}}, {in: `""`, want: []string{""}}, {in: `a"b c"`, want: []string{"ab c"}},
+		{in: `"\x41"`, want: []string{"A"}}, {in: `"\xzz"`, want: []string{"xzz"}}, {in: `'a\'b'`, want: []string{"a'b"}},
+		{in: `'a\nb'`, want: []string{`a\nb`}},
+		{in: `"\n\r\t\b\a\q\""`, want: []string{"\n\r\t\b\aq\""}}, {in: `""`, want: []string{""}},
+		{in: `a"b c"`, want: []string{"ab c"}},
 		{in: "a\vb", want: []string{"a\vb"}}, {in: "\va", want: []string{"a"}},
-		{in: `"a"b`, bad: true}, {in: `"a`, bad: true}, {in: `'a`, bad: true}, {in: `'a'b`, bad: true}, {in: `"a\`, bad: true},
+		{in: `"a"b`, bad: true}, {in: `"a`, bad: true}, {in: `'a`, bad: true}, {in: `'a'b`, bad: true},
+		{in: `"a\`, bad: true},
 		{in: `"a" b`, want: []string{"a", "b"}}, {in: "'a'\v'b'", want: []string{"a", "b"}},
 	} {
 		args, err := splitInline([]byte(tt.in))
@@ -29,33 +33,33 @@ func TestSplitInline(t *testing.T) {
 	}
 }
 
-// TestBlankLine: of a line that has blanks only the upstream gets the end, as of an empty one. An
-// upstream that gets only what was made anew does not see either.
+// TestBlankLine: the upstream gets a line of blanks without the blanks.
 func TestBlankLine(t *testing.T) {
 	for _, blank := range []string{" ", "\t", "\r", "\v\f "} {
 		for _, end := range []string{"\r\n", "\n"} {
-			for _, strict := range []bool{false, true} {
-				if blank == "\r" && end == "\n" {
-					continue // that is an empty line
-				}
-				q := Requests{Strict: strict}
-				if n, ev := q.Scan([]byte(blank + end)); n != 0 || ev != Drop || q.Dropped != len(blank) {
-					t.Errorf("%q, strict %v: %d bytes, event %d, %d dropped; want the blanks dropped", blank+end, strict, n, ev, q.Dropped)
-				}
-				want := More
-				if strict {
-					want = Drop
-				}
-				if _, ev := q.Scan([]byte(end)); ev != want || q.Ended != 0 {
-					t.Errorf("behind %q, strict %v: event %d, %d requests", blank, strict, ev, q.Ended)
-				}
+			if blank == "\r" && end == "\n" {
+				continue // that is an empty line
 			}
+			t.Run(fmt.Sprintf("%q", blank+end), func(t *testing.T) {
+				var q Requests
+				if n, ev := q.Scan([]byte(blank + end)); n != 0 || ev != Drop || q.Dropped != len(blank) {
+					t.Errorf("%d bytes, event %d, %d dropped; want the blanks dropped", n, ev, q.Dropped)
+				}
+				if n, ev := q.Scan([]byte(end)); n != len(end) || ev != More || q.Ended != 0 {
+					t.Errorf("after it %d bytes, event %d, %d requests", n, ev, q.Ended)
+				}
+			})
 		}
 	}
+}
+
+func TestEmptyLine(t *testing.T) {
 	for _, empty := range []string{"\r\n", "\n"} {
-		q := Requests{}
-		if n, ev := q.Scan([]byte(empty)); n != len(empty) || ev != More || q.Ended != 0 {
-			t.Errorf("%q: %d bytes, event %d, %d requests", empty, n, ev, q.Ended)
-		}
+		t.Run(fmt.Sprintf("%q", empty), func(t *testing.T) {
+			var q Requests
+			if n, ev := q.Scan([]byte(empty)); n != len(empty) || ev != More || q.Ended != 0 {
+				t.Errorf("%d bytes, event %d, %d requests", n, ev, q.Ended)
+			}
+		})
 	}
 }

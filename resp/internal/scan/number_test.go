@@ -32,9 +32,10 @@ func TestHeader(t *testing.T) {
 		more, ok bool
 	}{
 		{"*3\r\n", 3, 4, false, true}, {"$-1\r\nxx", -1, 5, false, true},
-		{"*3\rX", 3, 4, false, true}, // Redis does not look at the byte behind \r
+		{"*3\rX", 3, 4, false, true}, // Redis does not look at the byte after \r
 		{"*", 0, 0, true, false}, {"*3", 0, 0, true, false}, {"*3\r", 0, 0, true, false},
-		{"*\r\n", 0, 3, false, false}, {"*3x", 0, 0, false, false}, {"*+1\r\n", 0, 0, false, false}, {"* 1\r\n", 0, 0, false, false},
+		{"*\r\n", 0, 3, false, false}, {"*3x", 0, 0, false, false}, {"*+1\r\n", 0, 0, false, false},
+		{"* 1\r\n", 0, 0, false, false},
 		{"*\x001\r\n", 0, 0, false, false}, {"*1234567890123456789012", 0, 0, false, false},
 	} {
 		v, n, more, ok := header([]byte(tt.in))

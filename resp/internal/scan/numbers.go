@@ -6,10 +6,12 @@ import (
 )
 
 // Limits of a request as Redis sets them (networking.c): a multibulk count fits an int, a header
-// line that has no end is refused, an inline command ends within 64 KB. maxNumber is the longest
-// text that string2ll accepts.
+// line that has no end is refused, an inline command ends within 64 KB. maxSize is the longest
+// argument whose line end can still be counted; the upstream has a limit of its own. maxNumber is
+// the longest text that string2ll accepts.
 const (
 	maxArgs   = math.MaxInt32
+	maxSize   = math.MaxInt64 - 2
 	maxInline = 64 << 10
 	maxNumber = 20
 )
@@ -73,4 +75,40 @@ func header(b []byte) (v int64, n int, more, ok bool) {
 	}
 	v, ok = number(b[1:end])
 	return v, end + 2, false, ok
+}
+
+// multibulkLength reads the header of a request at the front of b, which begins with '*'. more is
+// true while the header is not complete. why is Redis' reason for refusing it, or empty. Redis
+// ignores a request without arguments.
+//
+//	> *3\r\n
+func multibulkLength(b []byte, most int64) (count int64, n int, more bool, why string) {
+	count, n, more, ok := header(b)
+	if !more && (!ok || count > most) {
+		why = "invalid multibulk length"
+	}
+	return count, n, more, why
+}
+
+// bulkLength reads the header of an argument at the front of b, which is not empty. more and why
+// are as those of multibulkLength.
+//
+//	> $5\r\n
+func bulkLength(b []byte, most int64) (size int64, n int, more bool, why string) {
+	if b[0] != '$' {
+		return 0, 0, false, "expected '$', got '" + printable(b[0]) + "'"
+	}
+	size, n, more, ok := header(b)
+	if !more && (!ok || size < 0 || size > most) {
+		why = "invalid bulk length"
+	}
+	return size, n, more, why
+}
+
+// printable is c as one character of an error message.
+func printable(c byte) string {
+	if c < ' ' || c > '~' {
+		return "."
+	}
+	return string(rune(c))
 }

@@ -4,7 +4,7 @@ package scan
 // returns how long they are. It knows only the usual forms; the first request that is not one
 // of these, or is not complete, is left to begin.
 func (q *Requests) passPlain(b []byte) (n int) {
-	if q.Strict || q.count > 0 {
+	if q.place != between {
 		return 0
 	}
 	passed := 0

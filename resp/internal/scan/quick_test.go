@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for
-// everything but More, and at the end where it stands.
+// trail returns the events of a scanner that gets in, in pieces whose sizes next returns: a line
+// for each but More, and one for its state at the end.
 func trail(in []byte, next func() int) (lines []string) {
 	var q Requests
 	at, read := 0, 0
@@ -18,7 +18,7 @@ func trail(in []byte, next func() int) (lines []string) {
 		read = min(len(in), read+next())
 		for at < read {
 			scan := q.Scan
-			if q.collecting {
+			if q.Collecting() {
 				scan = q.Collect
 			}
 			n, ev := scan(in[at:read])
@@ -29,11 +29,7 @@ func trail(in []byte, next func() int) (lines []string) {
 			if ev == Drop {
 				at += q.Dropped
 			}
-			var argv [][]byte
-			if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
-				argv = q.Argv
-			}
-			lines = append(lines, fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv))
+			lines = append(lines, describe(&q, ev, at))
 			if ev == Malformed { // all the rest is
 				at, read = len(in), len(in)
 			}
@@ -41,21 +37,31 @@ func trail(in []byte, next func() int) (lines []string) {
 	}
 	kind := q.Kind
 	if q.Between() {
-		kind = KindPlain // it means nothing
+		kind = KindPlain // it has no meaning
 	}
 	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d",
-		at, q.Ended, q.Begun, kind, q.malformed, q.Why, q.Between(), q.left, q.body))
+		at, q.Ended, q.Begun, kind, q.place == malformed, q.Why, q.Between(), q.left, q.body))
 }
 
-// compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none
-// can be passed over at once.
+// describe returns the line of an event.
+func describe(q *Requests, ev Event, at int) string {
+	var argv [][]byte
+	if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
+		argv = q.Argv
+	}
+	return fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv)
+}
+
+// compareTrails: the events do not depend on the pieces in which requests come. Byte by byte, no
+// request can be passed over at once.
 func compareTrails(t *testing.T, in []byte, seed uint64) {
 	t.Helper()
 	slow := trail(in, func() int { return 1 })
 	random := rand.New(rand.NewPCG(seed, 3))
 	for _, most := range []int{len(in) + 1, 100, 10} {
 		if quick := trail(in, func() int { return max(1, most-random.IntN(most)) }); !slices.Equal(slow, quick) {
-			t.Fatalf("%q, in pieces of up to %d:\n%s\nwant, as byte by byte:\n%s", in, most, strings.Join(quick, "\n"), strings.Join(slow, "\n"))
+			t.Fatalf("%q, in pieces of up to %d:\n%s\nwant, as byte by byte:\n%s", in, most, strings.Join(quick, "\n"),
+				strings.Join(slow, "\n"))
 		}
 	}
 }
@@ -73,8 +79,8 @@ func FuzzQuickRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareTrails(t, bytes.Clone(in), seed) })
 }
 
-// TestWholeLock: what it takes for a lock command is one for the scanner, too; and that of a
-// client library is one for it.
+// TestWholeLock: a lock command that it finds is one for the scanner, too; and it finds that of a
+// client library.
 func TestWholeLock(t *testing.T) {
 	found := 0
 	check := func(in []byte) {
@@ -95,7 +101,8 @@ func TestWholeLock(t *testing.T) {
 		check([]byte(in))
 	}
 	const lock = "*3\r\n$4\r\nlock\r\n$1\r\na\r\n$4\r\n1000\r\n"
-	if !WholeLock([]byte(lock)) || !WholeLock([]byte(lock+"*1")) || WholeLock([]byte(lock[:len(lock)-1])) || WholeLock(nil) || found == 0 {
+	if !WholeLock([]byte(lock)) || !WholeLock([]byte(lock+"*1")) || WholeLock([]byte(lock[:len(lock)-1])) ||
+		WholeLock(nil) || found == 0 {
 		t.Errorf("%d found among random requests; or not %q, or less of it", found, lock)
 	}
 }

@@ -14,7 +14,7 @@ func (f *QuitFinder) Feed(b []byte) bool {
 	}
 	for ev := Notable; len(b) > 0 && ev != More && ev != Malformed; {
 		read := f.q.Scan
-		if f.q.collecting {
+		if f.q.Collecting() {
 			read = f.q.Collect
 		}
 		var n int

@@ -7,8 +7,10 @@ func TestQuitFinder(t *testing.T) {
 		in   string
 		want bool
 	}{
-		{"QUIT\r\n", true}, {"PING\r\n*1\r\n$4\r\nquit\r\n", true}, {"LOCK a 1\r\n*1\r\n$4\r\nLOCK\r\nQUIT\r\n", true}, {"*2\r\n$4\r\nQUIT\r\n$1\r\nx\r\n", true},
-		{" \t\r\n \nQUIT\r\n", true}, {"PING\r\n \r\n", false}, {"PING\r\n", false}, {"ECHO QUIT\r\n", false}, {"*2\r\n$4\r\nECHO\r\n$8\r\n\r\nQUIT\r\n\r\n", false}, {"QUI", false}, {"*1x\r\nQUIT\r\n", false}, {"", false},
+		{"QUIT\r\n", true}, {"PING\r\n*1\r\n$4\r\nquit\r\n", true}, {"LOCK a 1\r\n*1\r\n$4\r\nLOCK\r\nQUIT\r\n", true},
+		{"*2\r\n$4\r\nQUIT\r\n$1\r\nx\r\n", true},
+		{" \t\r\n \nQUIT\r\n", true}, {"PING\r\n \r\n", false}, {"PING\r\n", false}, {"ECHO QUIT\r\n", false},
+		{"*2\r\n$4\r\nECHO\r\n$8\r\n\r\nQUIT\r\n\r\n", false}, {"QUI", false}, {"*1x\r\nQUIT\r\n", false}, {"", false},
 	} {
 		var whole, bytes QuitFinder
 		got := false

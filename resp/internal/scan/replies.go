@@ -24,19 +24,33 @@ type level struct {
 // frame, together with the attributes in front of it; a frame of type > is a push and no reply. It
 // keeps none of the bytes.
 //
-// A frame of an unknown type is taken for a line. If a length cannot be read, Broken is set for
+// A frame of an unknown type is taken for a line. If a length cannot be read, Broken is true for
 // good, and no later frame is found.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type Replies struct {
-	First  byte // type of the current or last top-level frame, attributes aside
-	Inside bool // between the start and the end of a top-level frame
-	Broken bool
+	First byte // type of the current or last top-level frame, attributes aside
 
-	stack  []level
-	body   int64 // bytes of a blob still to come, its line end included
-	inLine bool  // in a line whose content does not matter
+	stage stage
+	stack []level
+	body  int64 // bytes of a blob still to come, its line end included
 }
+
+// stage is the kind of place that the next byte has in the frames.
+type stage uint8
+
+const (
+	outside stage = iota // between two top-level frames
+	inFrame              // at the beginning of an element, or in a blob
+	inLine               // in a line, whose content does not matter
+	broken               // lengths cannot be read any more
+)
+
+// Inside reports whether a top-level frame has begun and not ended.
+func (s *Replies) Inside() bool { return s.stage == inFrame || s.stage == inLine }
+
+// Broken reports whether a length could not be read.
+func (s *Replies) Broken() bool { return s.stage == broken }
 
 // Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It
 // returns how much that is, and whether a frame ended there. It returns 0 if the rest of b is
@@ -54,15 +68,15 @@ func (s *Replies) Next(b []byte) (n int, ended bool) {
 
 // Step is Next for a single piece: a part of a blob or of a line, or a header.
 func (s *Replies) Step(b []byte) (n int, ended bool) {
-	if s.Broken {
+	switch s.stage {
+	case broken:
 		return 0, false
-	}
-	if !s.Inside {
-		s.Inside, s.First = true, 0
+	case outside:
+		s.stage, s.First = inFrame, 0
 	}
 	n, ended = s.step(b)
 	if ended {
-		s.Inside = false
+		s.stage = outside
 		if cap(s.stack) > keptDepth {
 			s.stack = nil
 		}
@@ -71,7 +85,7 @@ func (s *Replies) Step(b []byte) (n int, ended bool) {
 }
 
 // AtElement reports whether a frame or an element of one begins with the next byte.
-func (s *Replies) AtElement() bool { return s.body == 0 && !s.inLine }
+func (s *Replies) AtElement() bool { return s.body == 0 && s.stage != inLine }
 
 // nullBulk is RESP2's null reply.
 var nullBulk = []byte("$-1\r\n")
@@ -79,7 +93,7 @@ var nullBulk = []byte("$-1\r\n")
 // PassScalars passes over whole replies of the usual kinds at the front of b, strings and numbers,
 // and returns how long and how many they are. It leaves other replies to Next.
 func (s *Replies) PassScalars(b []byte) (n, replies int) {
-	if s.Inside || s.Broken {
+	if s.stage != outside {
 		return 0, 0
 	}
 	for n < len(b) {
@@ -111,12 +125,12 @@ func (s *Replies) step(b []byte) (n int, done bool) {
 		n = int(min(s.body, int64(len(b))))
 		s.body -= int64(n)
 		return n, s.body == 0 && s.elementDone()
-	case s.inLine:
+	case s.stage == inLine:
 		end := bytes.IndexByte(b, '\n')
 		if end < 0 {
 			return len(b), false
 		}
-		s.inLine = false
+		s.stage = inFrame
 		return end + 1, s.elementDone()
 	}
 	t := b[0]
@@ -127,7 +141,7 @@ func (s *Replies) step(b []byte) (n int, done bool) {
 	case '$', '=', '!', '*', '~', '>', '%', '|':
 		return s.sized(b)
 	}
-	s.inLine = true
+	s.stage = inLine
 	if len(b) == 1 {
 		return 1, false
 	}
@@ -142,7 +156,7 @@ func (s *Replies) sized(b []byte) (n int, done bool) {
 	case more:
 		return 0, false
 	case !ok || v < -1 || v > maxLength:
-		s.Broken = true
+		s.stage = broken
 		return 0, false
 	}
 	switch b[0] {
@@ -159,7 +173,7 @@ func (s *Replies) sized(b []byte) (n int, done bool) {
 		return n, b[0] != '|' && s.elementDone()
 	}
 	if len(s.stack) == maxDepth {
-		s.Broken = true
+		s.stage = broken
 		return 0, false
 	}
 	s.stack = append(s.stack, level{v, b[0] == '|'})

@@ -49,17 +49,17 @@ func (r *ring) bring(t *testing.T, numbers ...int) {
 	}
 }
 
-// turns makes the worker turn until n uses are counted.
-func (r *ring) turns(t *testing.T, n int) {
+// batches makes the worker serve batches until n uses are counted.
+func (r *ring) batches(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d uses", n), func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return len(r.used) >= n
 	})
 }
 
-// What is met together is read before any of it is used: so what that makes the loop write goes
-// out close together.
+// The worker reads all sockets of a batch before it processes one: so the writes that they cause
+// leave close together.
 func TestAllIsReadBeforeUse(t *testing.T) {
 	var r *ring
 	whole := 0
@@ -73,15 +73,15 @@ func TestAllIsReadBeforeUse(t *testing.T) {
 		}
 		return false
 	})
-	for range 20 { // on a busy machine a turn may be cut
+	for range 20 { // on a busy machine a batch may be cut
 		whole, r.used = 0, nil
 		r.bring(t, 0, 1, 2)
-		r.turns(t, 3)
+		r.batches(t, 3)
 		if whole == 3 {
 			return
 		}
 	}
-	t.Error("used while bytes of the same turn are unread")
+	t.Error("used while bytes of the same batch are unread")
 }
 
 // Sockets are used in the order in which they became ready.
@@ -90,55 +90,69 @@ func TestOrderOfReadiness(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3, 4, 5}, {5, 3, 1, 0, 2, 4}, {2, 5, 4, 1, 3, 0}} {
 		r.used = nil
 		r.bring(t, order...)
-		r.turns(t, len(order))
+		r.batches(t, len(order))
 		if !slices.Equal(r.used, order) {
 			t.Errorf("used %v, want %v", r.used, order)
 		}
 	}
 }
 
-// A transfer keeps its place in the line: whoever becomes ready is served after one piece of each.
+// writeForEver writes piece again and again, until c is closed.
+func writeForEver(c net.Conn, piece []byte) {
+	for err := error(nil); err == nil; {
+		_, err = c.Write(piece)
+	}
+}
+
+// distinct reports whether no number is there twice.
+func distinct(numbers []int) bool {
+	sorted := slices.Sorted(slices.Values(numbers))
+	return len(slices.Compact(sorted)) == len(numbers)
+}
+
+// flooded waits until both transfers have bytes to read.
+func (r *ring) flooded(t *testing.T) {
+	t.Helper()
+	for i := range 2 {
+		eventually(t, "a transfer goes on", func() bool { return r.conns[i].unread(t) > 0 })
+	}
+}
+
+// ping brings a byte to the third socket, and serves batches until that is read: before it, each
+// other socket at most once.
+func (r *ring) ping(t *testing.T) {
+	t.Helper()
+	r.flooded(t)
+	r.bring(t, 2)
+	since := len(r.used)
+	for range 2000 {
+		r.w.serveBatch()
+		if at := slices.Index(r.used[since:], 2); at >= 0 {
+			if before := r.used[since : since+at]; !distinct(before) {
+				t.Fatalf("served after %v", before)
+			}
+			return
+		}
+		r.flooded(t)
+	}
+	t.Fatal("a ping was not served")
+}
+
+// A transfer keeps its place in the line: a socket that becomes ready is served after one piece of
+// each other.
 func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			r := newRing(t, 3, network, nil)
 			piece := make([]byte, 1<<20)
 			for i := range 2 {
-				go func() {
-					for {
-						if _, err := r.others[i].Write(piece); err != nil {
-							return
-						}
-					}
-				}()
+				go writeForEver(r.others[i], piece)
 			}
-			flooded := func() {
-				t.Helper()
-				for i := range 2 {
-					eventually(t, "a transfer goes on", func() bool { return r.conns[i].unread(t) > 0 })
-				}
-			}
-			flooded()
-			r.turns(t, 4)
-			pings, since := 0, -1
-			for turn := 0; turn < 2000 && pings < 50; turn++ {
-				flooded()
-				if since < 0 {
-					r.bring(t, 2)
-					since = len(r.used)
-				}
-				r.w.turn()
-				if at := slices.Index(r.used[since:], 2); at >= 0 {
-					before := slices.Clone(r.used[since : since+at])
-					slices.Sort(before)
-					if len(slices.Compact(slices.Clone(before))) != len(before) {
-						t.Fatalf("served after %v", before)
-					}
-					pings, since = pings+1, -1
-				}
-			}
-			if pings < 50 {
-				t.Errorf("%d pings were served", pings)
+			r.flooded(t)
+			r.batches(t, 4)
+			const pings = 50
+			for range pings {
+				r.ping(t)
 			}
 			for _, c := range r.conns {
 				c.Close()
@@ -150,22 +164,23 @@ func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 	}
 }
 
-// A socket is read once in a turn, one piece at most.
-func TestOnePieceATurn(t *testing.T) {
+// A socket is read once in a batch, one piece at most.
+func TestOnePieceABatch(t *testing.T) {
 	r := newRing(t, 1, "unix", nil)
 	bring(t, r.conns[0], r.others[0], strings.Repeat("x", ChunkSize+10))
-	r.w.turn()
+	r.w.serveBatch()
 	if n := len(r.ends[0].text()); n == 0 || n > ChunkSize || len(r.used) != 1 {
 		t.Errorf("%d bytes in %d pieces", n, len(r.used))
 	}
 	eventually(t, "the rest", func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return len(r.ends[0].text()) == ChunkSize+10
 	})
 }
 
-// A turn serves one batch. What becomes ready later is served behind all others.
-func TestTurnIsBounded(t *testing.T) {
+// A worker serves one batch at a time. A socket that becomes ready later is served after all
+// others.
+func TestBatchIsBounded(t *testing.T) {
 	const n = 2*batchSize + 3
 	r := newRing(t, n, "tcp", nil)
 	var order []int
@@ -175,15 +190,15 @@ func TestTurnIsBounded(t *testing.T) {
 	}
 	for len(r.used) < n {
 		before := len(r.used)
-		if r.w.turn(); len(r.used) == before || len(r.used) > before+batchSize {
+		if r.w.serveBatch(); len(r.used) == before || len(r.used) > before+batchSize {
 			t.Fatalf("used %d in one turn", len(r.used)-before)
 		}
-		if before == 0 { // ready later, so behind all others, though the first of them
+		if before == 0 { // ready later, so after all others, though the first of them
 			r.bring(t, 0)
 			order = append(order, 0)
 		}
 	}
-	r.turns(t, n+1)
+	r.batches(t, n+1)
 	if !slices.Equal(r.used, order) {
 		t.Errorf("used %v, want %v", r.used, order)
 	}
@@ -196,14 +211,14 @@ func TestUnservedMayBeClosed(t *testing.T) {
 	for i := range n {
 		r.bring(t, i)
 	}
-	if r.w.turn(); len(r.used) != batchSize || len(r.ls.ready) != n-batchSize {
+	if r.w.serveBatch(); len(r.used) != batchSize || len(r.ls.ready) != n-batchSize {
 		t.Fatalf("used %d, %d are in the queue", len(r.used), len(r.ls.ready))
 	}
 	for _, c := range r.conns {
 		c.Close()
 	}
 	for range 4 {
-		r.w.turn()
+		r.w.serveBatch()
 	}
 	for i, e := range r.ends {
 		if err := within(t, "the end", e.end); err != net.ErrClosed || len(e.end) > 0 {
@@ -215,18 +230,40 @@ func TestUnservedMayBeClosed(t *testing.T) {
 	}
 }
 
-// What is read and not yet used belongs to its socket, whatever another socket of the same turn
-// does to that meanwhile: it is used once, then stopped learns what was done.
-func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
+// expectEnd fails unless the watch of socket i ended with want, or goes on if want is errNone.
+func (r *ring) expectEnd(t *testing.T, i int, want error) {
+	t.Helper()
+	end := r.ends[i].end
+	if want == errNone {
+		if s := stateOf(&r.conns[i].in); s != gateWatched || len(end) > 0 {
+			t.Errorf("number %d is in state %d, want it to be watched", i+1, s)
+		}
+		r.conns[i].Close()
+		want = net.ErrClosed
+	}
+	err := within(t, "the end of watching", end)
+	if failed, ok := err.(*PanicError); ok {
+		err = failed.Value.(error)
+	}
+	if err != want || len(end) > 0 {
+		t.Errorf("number %d ended with %v, want %v", i+1, err, want)
+	}
+}
+
+// Bytes that were read and not yet processed belong to their socket, even if another socket of the
+// same batch closes or interrupts it: they are processed once, and then ended gets the cause.
+func TestOneOfABatchMeddlesWithAnother(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		meddle        func(c, another *Conn) (stop bool)
 		first, second error // errNone: it is still watched
 	}{
 		{"closes it", func(_, another *Conn) bool { another.Close(); return false }, errNone, net.ErrClosed},
-		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed, net.ErrClosed},
+		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed,
+			net.ErrClosed},
 		{"closes itself and stops", func(c, _ *Conn) bool { c.Close(); return true }, nil, errNone},
-		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone, os.ErrDeadlineExceeded},
+		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone,
+			os.ErrDeadlineExceeded},
 		{"interrupts it in vain", func(_, another *Conn) bool {
 			another.SetReadDeadline(time.Unix(1, 0))
 			another.SetReadDeadline(time.Time{})
@@ -241,28 +278,13 @@ func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
 				return len(r.used) == 1 && c.meddle(r.conns[i], r.conns[1-i])
 			})
 			r.bring(t, 0, 1)
-			r.turns(t, 2)
-			r.w.turn()
+			r.batches(t, 2)
+			r.w.serveBatch()
 			if !slices.Equal(r.used, []int{0, 1}) {
 				t.Fatalf("used %v, want each once", r.used)
 			}
-			for i, want := range []error{c.first, c.second} {
-				end := r.ends[i].end
-				if want == errNone {
-					if s := stateOf(&r.conns[i].in); s != gateWatched || len(end) > 0 {
-						t.Errorf("number %d is in state %d, want it to be watched", i+1, s)
-					}
-					r.conns[i].Close()
-					want = net.ErrClosed
-				}
-				err := within(t, "the end of watching", end)
-				if failed, ok := err.(*PanicError); ok {
-					err = failed.Value.(error)
-				}
-				if err != want || len(end) > 0 {
-					t.Errorf("number %d ended with %v, want %v", i+1, err, want)
-				}
-			}
+			r.expectEnd(t, 0, c.first)
+			r.expectEnd(t, 1, c.second)
 		})
 	}
 }
@@ -272,9 +294,9 @@ var (
 	errPanic = errors.New("as told")
 )
 
-// A descriptor that is free again within a turn may be that of another socket before the turn
-// ends. What was read before is not mixed with what that brings.
-func TestDescriptorIsReusedWithinATurn(t *testing.T) {
+// A descriptor that is free again within a batch may be that of another socket before the batch
+// ends. Bytes that were read before are not mixed with those of the new socket.
+func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 	accepted, other := connected(t, "tcp")
 	if _, err := other.Write([]byte("new")); err != nil {
 		t.Fatal(err)
@@ -301,7 +323,7 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 		return false
 	})
 	r.bring(t, 0, 1)
-	r.turns(t, 2)
+	r.batches(t, 2)
 	defer newcomer.Close()
 	if newcomer.fd != old {
 		t.Errorf("the newcomer has the descriptor %d, want %d", newcomer.fd, old)
@@ -311,13 +333,32 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 	}
 	w := collect(newcomer, nil)
 	eventually(t, "the newcomer's bytes", func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return w.text() == "new"
 	})
 }
 
-// A worker that always finds more goes on, though not for ever, and gives way at once where others
-// wait: a goroutine that it woke.
+// closeAll closes the sockets.
+func (r *ring) closeAll() {
+	for _, c := range r.conns {
+		c.Close()
+	}
+}
+
+// watchAgain watches socket i again if that has ended; then each piece ends the watch, and brings
+// the next.
+func (r *ring) watchAgain(t *testing.T, i int) {
+	if len(r.ends[i].end) > 0 {
+		r.ends[i] = collect(r.conns[i], func() bool {
+			r.used = append(r.used, i)
+			bring(t, r.conns[i], r.others[i], "x")
+			return true
+		})
+	}
+}
+
+// A worker that always finds more goes on, though not for ever, and gives way at once if a
+// goroutine that it woke waits.
 func TestWorkerGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -340,46 +381,32 @@ func TestWorkerGivesWay(t *testing.T) {
 				}
 				return c.stops && i == 1
 			})
-			again := func(i int) { // watches anew what was stopped
-				if c.stops && len(r.ends[i].end) > 0 {
-					r.ends[i] = collect(r.conns[i], func() bool {
-						r.used = append(r.used, i)
-						bring(t, r.conns[i], r.others[i], "x")
-						return true
-					})
-				}
-			}
+			defer r.closeAll()
 			most := 0
 			r.bring(t, 0, 1)
-			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a turn may be cut
+			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a batch may be cut
 				r.used = nil
 				r.w.work()
-				if len(r.used) > c.most {
-					t.Fatalf("used %d, want %d at most", len(r.used), c.most)
-				}
 				most = max(most, len(r.used))
-				again(1)
+				r.watchAgain(t, 1)
 			}
-			if most < c.fewest {
-				t.Errorf("used %d, want %d at least", most, c.fewest)
-			}
-			for _, k := range r.conns {
-				k.Close()
+			if most < c.fewest || most > c.most {
+				t.Errorf("used %d, want %d to %d", most, c.fewest, c.most)
 			}
 		})
 	}
 }
 
-// Where nothing comes, the worker parks after one more look.
+// If no more bytes come, the worker parks after one more look.
 func TestWorkerParks(t *testing.T) {
 	r := newRing(t, 1, "tcp", nil)
 	r.bring(t, 0)
-	r.w.turns = 0
-	if r.w.work(); len(r.used) != 1 || r.w.turns != 2 {
-		t.Errorf("used %d in %d turns, want 1 and 2", len(r.used), r.w.turns)
+	r.w.batches = 0
+	if r.w.work(); len(r.used) != 1 || r.w.batches != 2 {
+		t.Errorf("used %d in %d batches, want 1 and 2", len(r.used), r.w.batches)
 	}
-	if r.w.turns = 0; r.w.work() || r.w.turns != 1 {
-		t.Errorf("%d turns for nothing, want 1", r.w.turns)
+	if r.w.batches = 0; r.w.work() || r.w.batches != 1 {
+		t.Errorf("%d batches for nothing, want 1", r.w.batches)
 	}
 }
 
@@ -387,7 +414,7 @@ func TestWorkerParks(t *testing.T) {
 func TestWorkerGivesWayToWriter(t *testing.T) {
 	ls, w := handLoops(t)
 	c, other := adopted(t, ls, "tcp")
-	w.turn() // tells that it can be written to
+	w.serveBatch() // notes that it can be written to
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, 16<<20))
@@ -400,9 +427,9 @@ func TestWorkerGivesWayToWriter(t *testing.T) {
 	eventually(t, "all is written", func() bool {
 		woken := ls.woken.Load()
 		waits := stateOf(&c.out) == gateWaiting
-		w.turn()
+		w.serveBatch()
 		woke := ls.woken.Load() != woken
-		if waits && !c.wants.Load() && !woke { // the writer may want again already, which shows nothing
+		if waits && !c.wants.Load() && !woke { // a writer that waits again already proves no fault
 			t.Error("a writer was woken and the loop does not know")
 		}
 		gaveWay = gaveWay || woke
