@@ -49,9 +49,11 @@ func unreadRequests() map[string]string {
 		"EXEC":              times(count, "EXEC"),
 		"BLPOP":             times(count, "BLPOP", long, "0.001"),
 		"mixed": strings.Repeat(lab.Encode("AUTH", shorter, "x")+lab.Encode("MULTI")+lab.Encode("HELLO", "3")+
-			lab.Encode("SUBSCRIBE", long)+lab.Encode("RESET")+lab.Encode("CLIENT", "REPLY", "ON")+lab.Encode("EXEC")+" \r\n", count/7),
+			lab.Encode("SUBSCRIBE", long)+lab.Encode("RESET")+
+			lab.Encode("CLIENT", "REPLY", "ON")+lab.Encode("EXEC")+" \r\n", count/7),
 		"GET of large values": times(30, "GET", "large"),
-		"QUIT before the end": times(count, "AUTH", shorter, "x") + times(count, "SUBSCRIBE", "a") + times(1, "QUIT") + times(count, "PING"),
+		"QUIT before the end": times(count, "AUTH", shorter, "x") + times(count, "SUBSCRIBE", "a") + times(1, "QUIT") +
+			times(count, "PING"),
 	}
 }
 

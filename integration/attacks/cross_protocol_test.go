@@ -21,7 +21,8 @@ func TestForeignProtocolsRunNothing(t *testing.T) {
 	token := desk.Lock("held", "60s")
 	desk.WantDo("+OK\r\n", "SET", "a", "1")
 	lanes := laneIDs(t, c)
-	body := "LOCK stranger 60s\r\nSET stranger 1\r\n" + lab.Encode("LOCK", "stranger", "60s") + lab.Encode("SET", "stranger", "1") + "UNLOCK held " + token + "\r\n"
+	body := "LOCK stranger 60s\r\nSET stranger 1\r\n" + lab.Encode("LOCK", "stranger", "60s") +
+		lab.Encode("SET", "stranger", "1") + "UNLOCK held " + token + "\r\n"
 	for name, text := range map[string]string{
 		"POST":                     "POST / HTTP/1.1\r\nHost: 127.0.0.1:6380\r\nContent-Type: text/plain\r\n\r\n" + body,
 		"post as an array":         lab.Encode("post", "/", "HTTP/1.1") + body,
@@ -114,8 +115,10 @@ func TestHugeSizesBeforeAuthAreRefused(t *testing.T) {
 	direct := lab.StartRedis(t, "--requirepass", "secret")
 	before := o.LiveHeap()
 	for _, text := range []string{
-		"*11\r\n", "*1048576\r\n", "*2147483647\r\n", "*2\r\n$4\r\nECHO\r\n$16385\r\n", "*1\r\n$536870912\r\n", "*1\r\n$2147483648\r\n",
-		"*11\r\n$4\r\nLOCK\r\n", "*3\r\n$4\r\nLOCK\r\n$16385\r\n", "*3\r\n$6\r\nUNLOCK\r\n$536870912\r\n", "*11\r\n$8\r\nLOCKINFO\r\n",
+		"*11\r\n", "*1048576\r\n", "*2147483647\r\n", "*2\r\n$4\r\nECHO\r\n$16385\r\n", "*1\r\n$536870912\r\n",
+		"*1\r\n$2147483648\r\n",
+		"*11\r\n$4\r\nLOCK\r\n", "*3\r\n$4\r\nLOCK\r\n$16385\r\n", "*3\r\n$6\r\nUNLOCK\r\n$536870912\r\n",
+		"*11\r\n$8\r\nLOCKINFO\r\n",
 		lab.Encode("PING") + "*11\r\n$4\r\nLOCK\r\n",
 		lab.Encode("AUTH", "secret") + lab.Encode("RESET") + "*11\r\n$4\r\nECHO\r\n",
 	} {

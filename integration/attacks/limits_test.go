@@ -78,7 +78,8 @@ func TestSlowClientsAreClosed(t *testing.T) {
 	value.Send("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100\r\nx")
 	own.Send("*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$3\r\n6")
 	deaf.Send(strings.Repeat(lab.Encode("GET", "big"), 30))
-	go deafTx.Put(strings.Repeat(lab.Encode("MULTI")+lab.Encode("GET", "big")+lab.Encode("EXEC"), 30) + lab.Encode("LOCK", "deaf", "60s"))
+	go deafTx.Put(strings.Repeat(lab.Encode("MULTI")+lab.Encode("GET", "big")+lab.Encode("EXEC"), 30) +
+		lab.Encode("LOCK", "deaf", "60s"))
 	for range 40 { // a byte now and then
 		if drip.Put("P") != nil {
 			break
@@ -95,8 +96,10 @@ func TestSlowClientsAreClosed(t *testing.T) {
 		})
 	}
 	count := func(text string) int { return strings.Count(c.Log.String(), text) } // the log may lag
-	lab.WaitFor(t, "two clients that read nothing in the log", lab.Patience, func() bool { return count("takes nothing") == 2 })
-	lab.WaitFor(t, "six slow clients in the log", lab.Patience, func() bool { return count("slow client disconnected") >= 6 })
+	lab.WaitFor(t, "two clients that read nothing in the log", lab.Patience,
+		func() bool { return count("takes nothing") == 2 })
+	lab.WaitFor(t, "six slow clients in the log", lab.Patience,
+		func() bool { return count("slow client disconnected") >= 6 })
 	idle.WantDo("+PONG\r\n", "PING")
 	mute.WantDo(lab.NoAuth, "PING")
 	desk.WantDo(":1\r\n", "PUBLISH", "news", "x")
@@ -165,7 +168,8 @@ func startSlowReader(t testing.TB, addr string, i, pending int) *slowReader {
 		multi, exec := lab.Encode("MULTI"), lab.Encode("EXEC")
 		r.Send(strings.Repeat(multi+get+exec, pending) + strings.Repeat(multi+exec, 20_000))
 	case 2:
-		r.Send(strings.Repeat(get, pending) + lab.Encode("LOCK", r.key(), "60s") + strings.Repeat(lab.Encode("AUTH", rand.Text(), "x"), 200))
+		r.Send(strings.Repeat(get, pending) + lab.Encode("LOCK", r.key(), "60s") +
+			strings.Repeat(lab.Encode("AUTH", rand.Text(), "x"), 200))
 	}
 	return r
 }
@@ -227,7 +231,8 @@ func TestIdleConnectionsCostLittleMemory(t *testing.T) {
 	for i, host := range all {
 		var one [7]byte
 		host.SetReadDeadline(time.Now().Add(lab.Patience))
-		if n, err := host.TCPConn.Read(one[:]); string(one[:n]) != "+PONG\r\n" && (i < talkers || string(one[:n]) != lab.Null2) {
+		if n, err := host.TCPConn.Read(one[:]); string(one[:n]) != "+PONG\r\n" &&
+			(i < talkers || string(one[:n]) != lab.Null2) {
 			t.Fatalf("connection %d: got %q, %v, want +PONG or null", i, one[:n], err)
 		}
 	}

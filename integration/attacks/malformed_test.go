@@ -34,7 +34,8 @@ func attacks() []attack {
 		{"endless line of LOCK", "LOCK " + strings.Repeat("x", 65_600), 0},
 		{"unbalanced quotes", "LOCK \"job 60s\r\n" + ping, 0},
 		{"quote then letter", "PING \"a\"b\r\n" + ping, 0},
-		{"http", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n" + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
+		{"http", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n" + lab.Encode("LOCK", "http", "60s") +
+			lab.Encode("SET", "http", "1"), 0},
 		{"http host", "Host: localhost\r\nContent-Length: 100\r\n\r\n" + lab.Encode("LOCK", "http", "60s"), 0},
 		{"post as array", lab.Encode("POST", "/") + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
 		{"host as array", lab.Encode("host:") + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
@@ -49,8 +50,10 @@ func attacks() []attack {
 		{"LOCK within text", lab.Encode("ECHO", lab.Encode("LOCK", "smuggled", "60s")) + ping, 0},
 		{"deep inline", "    \t PING   \"a\\x41\\n\"  \r\n" + ping, 0},
 	}
-	for _, count := range []string{"0", "-1", "-5", "+1", " 1", "01", "1 ", "", "-", "1x", "0x1", "1048577", "2147483647", "2147483648",
-		"9223372036854775807", "9223372036854775808", "18446744073709551617", "-9223372036854775808", "-9223372036854775809"} {
+	for _, count := range []string{"0", "-1", "-5", "+1", " 1", "01", "1 ", "", "-", "1x", "0x1", "1048577",
+		"2147483647", "2147483648",
+		"9223372036854775807", "9223372036854775808", "18446744073709551617", "-9223372036854775808",
+		"-9223372036854775809"} {
 		list = append(list, attack{"count " + count, "*" + count + "\r\n$4\r\nPING\r\n" + ping, 0})
 	}
 	for _, size := range []string{"-1", "-0", "+4", " 4", "04", "4 ", "", "4x", "536870913", "2000000000", "4294967300",
@@ -172,7 +175,8 @@ func TestHugeLockArgumentsAreRefused(t *testing.T) {
 			host := lab.Dial(t, c.Addr)
 			host.Timeout = 2 * time.Minute
 			host.Send(text)
-			if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") || len(got) > 300 {
+			if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") ||
+				len(got) > 300 {
 				t.Errorf("got %.300q, want a short -ERR about the arguments", got)
 			}
 			host.WantDo("+PONG\r\n", "PING")

@@ -22,8 +22,10 @@ func TestOnlyTheTokenUnlocksOrExtends(t *testing.T) {
 	const wrong = "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n"
 	const empty = "-ERR invalid token: it is empty: did LOCK answer null?\r\n"
 	for guess, want := range map[string]string{
-		fence: wrong, fence + ":": wrong, secret: wrong, ":" + secret: wrong, token + "0": wrong, token[:56]: wrong, strings.ToUpper(token): wrong, "*": wrong, "": empty,
-		fence + ":" + secret[:39] + "*": wrong, fence + ":" + secret[:39] + "\x00": wrong, fence + ":" + strings.Repeat("0", 40): ":0\r\n",
+		fence: wrong, fence + ":": wrong, secret: wrong, ":" + secret: wrong,
+		token + "0": wrong, token[:56]: wrong, strings.ToUpper(token): wrong, "*": wrong, "": empty,
+		fence + ":" + secret[:39] + "*": wrong, fence + ":" + secret[:39] + "\x00": wrong,
+		fence + ":" + strings.Repeat("0", 40): ":0\r\n",
 		fence + ":" + secret[1:] + secret[:1]: ":0\r\n",
 	} {
 		if guess == strings.ToLower(guess) || want != wrong {

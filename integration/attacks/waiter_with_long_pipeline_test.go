@@ -57,7 +57,8 @@ func wantWaiterForgotten(t *testing.T, upstream *lab.Redis, key string, megabyte
 	leave(first.Conn)
 	desk.WaitWaiting(1)
 	if !lab.Poll(lab.Patience, func() bool { return o.LiveHeap() < before+8 }) {
-		t.Errorf("live heap: got %.0f MB after the client has left, want %.0f MB as before, and 8 at most", o.LiveHeap(), before)
+		t.Errorf("live heap: got %.0f MB after the client has left, want %.0f MB as before, and 8 at most",
+			o.LiveHeap(), before)
 	}
 	desk.Unlock(key, token)
 	lab.WantToken(t, "the next waiter", granted)

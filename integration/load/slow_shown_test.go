@@ -32,8 +32,8 @@ func wantSlowMasterShown(t *testing.T, begin fault) {
 	addrs := lab.Addrs(masters)
 	addrs[0] = slow[0].link.Addr
 	admin := lab.FreeAddr(t)
-	p := lab.StartPlainProxy(t, append([]string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ","),
-		"--admin-listen", admin}, defaults...)...)
+	flags := []string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ","), "--admin-listen", admin}
+	p := lab.StartPlainProxy(t, append(flags, defaults...)...)
 	p.WaitVoting(t)
 	desk := lab.Dial(t, p.Addr)
 	o := outcome{machine: watchMachine(t, p, masters)}
@@ -53,7 +53,8 @@ func wantSlowMasterShown(t *testing.T, begin fault) {
 		}},
 		{"the page", func() bool { return sample(t, admin, "/events", `later than the majority needs`) }},
 		{"lockproxy status", func() bool {
-			return strings.Contains(lab.FinishTool(t, 0, "status", "--addr", p.Addr), "5 of 5 vote, 1 slow, 3 needed, 1 may fail")
+			return strings.Contains(lab.FinishTool(t, 0, "status", "--addr", p.Addr),
+				"5 of 5 vote, 1 slow, 3 needed, 1 may fail")
 		}},
 		{"the log", func() bool { return p.Says("master is slow") }},
 	} {
@@ -63,7 +64,8 @@ func wantSlowMasterShown(t *testing.T, begin fault) {
 	slow[0].link.Slow(0)
 	stop()
 	o.wantNone(t)
-	lab.WaitFor(t, "the end of the slowness in the log", lab.Patience, func() bool { return p.Says("master answers in time again") })
+	lab.WaitFor(t, "the end of the slowness in the log", lab.Patience,
+		func() bool { return p.Says("master answers in time again") })
 }
 
 // sample reports whether a path answers a line that contains text. It reads only the first report
