@@ -19,8 +19,8 @@ func TestClientThatReadsNothingCostsUnderAMegabyte(t *testing.T) {
 	}
 }
 
-// unreadErrors are commands that Redis answers with errors of 300 bytes. If the client does not read
-// these, the replies to all later commands stay in Redis.
+// unreadErrors are commands that Redis answers with errors of 300 bytes. If the client does not
+// read these, the replies to all later commands stay in Redis.
 var unreadErrors = times(16_000, strings.Repeat("u", 128), strings.Repeat("a", 128))
 
 // times returns a command n times over.

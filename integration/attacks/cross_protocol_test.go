@@ -59,8 +59,8 @@ func TestForeignProtocolsRunNothing(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// wantNoHandshake begins a TLS handshake with a port that does not speak TLS. Like Redis, the proxy
-// waits there for the end of a line, until slow-client-timeout; the client gives up before.
+// wantNoHandshake begins a TLS handshake with a port that does not speak TLS. Like Redis, the
+// proxy waits there for the end of a line, until slow-client-timeout; the client gives up before.
 func wantNoHandshake(t *testing.T, addr string) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)

@@ -103,8 +103,8 @@ func lowerMaxClients(t testing.TB, p *lab.Proxy, desk *lab.Client, files int) (m
 	return most
 }
 
-// connectSilent connects n clients, more than the proxy accepts. Every other client that it accepts
-// uses the upstream before it falls silent.
+// connectSilent connects n clients, more than the proxy accepts. Every other client that it
+// accepts uses the upstream before it falls silent.
 func connectSilent(t testing.TB, addr string, n, most int) (silent []*lab.Client) {
 	t.Helper()
 	for i := range n {

@@ -11,8 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// flooder is an attacker. It sends first once, and then the rest over and over until its connection
-// ends. It reads only the reply to MULTI.
+// flooder is an attacker. It sends first once, and then the rest over and over until its
+// connection ends. It reads only the reply to MULTI.
 type flooder struct {
 	name        string
 	inTx        bool // begin with MULTI

@@ -68,8 +68,8 @@ func attacks() []attack {
 	return list
 }
 
-// mount sends the attack on a fresh connection. It returns the reply and whether the connection was
-// closed. Each time the server falls silent, complete decides whether the reply is all there.
+// mount sends the attack on a fresh connection. It returns the reply and whether the connection
+// was closed. Each time the server falls silent, complete decides whether the reply is all there.
 func (a attack) mount(t testing.TB, addr string, complete func(lab.Heard) bool) lab.Heard {
 	t.Helper()
 	c, err := lab.Connect(addr)
@@ -111,8 +111,8 @@ func TestAttacksAreAnsweredAsByRedis(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttacksBeforeAuthAreAnsweredAsByRedis: before AUTH, Redis takes at most 10 arguments of 16 KB.
-// A proxy that buffers whole commands would lift that limit.
+// TestAttacksBeforeAuthAreAnsweredAsByRedis: before AUTH, Redis takes at most 10 arguments of 16
+// KB. A proxy that buffers whole commands would lift that limit.
 func TestAttacksBeforeAuthAreAnsweredAsByRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
@@ -186,8 +186,8 @@ func TestHugeLockArgumentsAreRefused(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestManyAttackersDoNotStopLocks: hundreds of connections announce large requests and send little,
-// or send lines without an end. Another client gets its locks, and the proxy stays small.
+// TestManyAttackersDoNotStopLocks: hundreds of connections announce large requests and send
+// little, or send lines without an end. Another client gets its locks, and the proxy stays small.
 func TestManyAttackersDoNotStopLocks(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

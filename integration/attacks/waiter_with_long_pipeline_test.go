@@ -30,8 +30,8 @@ func TestWaiterWithLongPipelineLeavesNothing(t *testing.T) {
 	}
 }
 
-// wantWaiterForgotten lets one client wait for key, send some megabytes and leave, and another wait
-// after it.
+// wantWaiterForgotten lets one client wait for key, send some megabytes and leave, and another
+// wait after it.
 func wantWaiterForgotten(t *testing.T, upstream *lab.Redis, key string, megabytes int, leave func(*lab.Conn)) {
 	admin := lab.FreeAddr(t)
 	p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off", "--admin-listen", admin)

@@ -65,8 +65,8 @@ func (o *outcome) wantBusy(t testing.TB, waited time.Duration) {
 }
 
 // TestUnsentLockAnswersBusyAfterQueueTimeout: a LOCK that the proxy cannot send within
-// queue-timeout answers that the masters are busy, and no other error comes. With WAIT it waits for
-// the client's timeout instead. LOCK works again once the load has ended.
+// queue-timeout answers that the masters are busy, and no other error comes. With WAIT it waits
+// for the client's timeout instead. LOCK works again once the load has ended.
 func TestUnsentLockAnswersBusyAfterQueueTimeout(t *testing.T) {
 	const queueTimeout, wait = 300 * time.Millisecond, 2 * time.Second
 	l := startNarrow(t, "--queue-timeout", queueTimeout.String())
@@ -192,8 +192,8 @@ func watch(t testing.TB, servers []*lab.Redis, text string) (seen func() int) {
 	}
 }
 
-// TestDrainAnswersUnsentLocks: after SIGTERM the proxy answers every LOCK that it has not sent, and
-// does not send it.
+// TestDrainAnswersUnsentLocks: after SIGTERM the proxy answers every LOCK that it has not sent,
+// and does not send it.
 func TestDrainAnswersUnsentLocks(t *testing.T) {
 	l := startNarrow(t, "--queue-timeout", "1m")
 	p := l.Proxies[0]

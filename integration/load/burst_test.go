@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// defaults restores the program's own settings, which lab changes for busy machines. Much load on the
-// proxy must not require these changes.
+// defaults restores the program's own settings, which lab changes for busy machines. Much load on
+// the proxy must not require these changes.
 var defaults = []string{"--master-timeout", "50ms"}
 
 // TestSimultaneousLocksAreAllGranted: thousands of clients send a LOCK at the same instant, for

@@ -103,10 +103,10 @@ func (o *outcome) refusedSince(start time.Time) bool {
 	return slices.ContainsFunc(o.refused, func(r refusal) bool { return r.sent.After(start) })
 }
 
-// unexcused returns the refusals of commands during which the proxy and all masters had a processor
-// when they needed one. With the program's own settings a master counts as silent after 50 ms, and
-// so does one that waits as long for a processor. Its silence may last from up to a second before
-// the command.
+// unexcused returns the refusals of commands during which the proxy and all masters had a
+// processor when they needed one. With the program's own settings a master counts as silent after
+// 50 ms, and so does one that waits as long for a processor. Its silence may last from up to a
+// second before the command.
 func (o *outcome) unexcused(t testing.TB) (list []refusal) {
 	t.Helper()
 	for _, r := range o.refused {
@@ -162,8 +162,8 @@ func (o *outcome) wantNone(t testing.TB) {
 	}
 }
 
-// work lets all clients lock and unlock in a closed loop, with a pause between two pairs. stop ends
-// that and returns when the last pair has ended.
+// work lets all clients lock and unlock in a closed loop, with a pause between two pairs. stop
+// ends that and returns when the last pair has ended.
 func (all crowd) work(o *outcome, ttl string, pause time.Duration) (stop func()) {
 	end := make(chan struct{})
 	var wg sync.WaitGroup

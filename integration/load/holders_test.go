@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestHoldersKeepLocksBesideLoad: holders keep their locks while thousands of other clients lock and
-// unlock as fast as they can, because renewals and EXTEND go before LOCK.
+// TestHoldersKeepLocksBesideLoad: holders keep their locks while thousands of other clients lock
+// and unlock as fast as they can, because renewals and EXTEND go before LOCK.
 func TestHoldersKeepLocksBesideLoad(t *testing.T) {
 	const sessionTTL = "6s" // shorter than the load, so that the proxy must renew; long enough for a busy machine
 	l := lab.Start(t, lab.Config{Masters: 5, Plain: true, Flags: defaults})

@@ -1,5 +1,6 @@
-// Package load tests that clients wait and are served in turn if they ask for more than the masters
-// can serve, and that slow masters cause no errors. It tests the built binary; see package lab.
+// Package load tests that clients wait and are served in turn if they ask for more than the
+// masters can serve, and that slow masters cause no errors. It tests the built binary; see package
+// lab.
 package load
 
 import (

@@ -24,8 +24,8 @@ type slowMaster struct {
 // fault makes masters slow until the test calls end, or for a fixed time.
 type fault func(t *testing.T, slow []slowMaster) (end func())
 
-// TestSlowMinorityCausesNoErrors: clients see no error if a minority of the masters is slow, or does
-// not answer for a while.
+// TestSlowMinorityCausesNoErrors: clients see no error if a minority of the masters is slow, or
+// does not answer for a while.
 func TestSlowMinorityCausesNoErrors(t *testing.T) {
 	for name, begin := range map[string]fault{
 		"45ms":    slowBy(45 * time.Millisecond),
@@ -44,8 +44,9 @@ func TestSlowMinorityCausesNoErrors(t *testing.T) {
 	}
 }
 
-// TestSlowMajorityCausesNoErrors: if every majority includes a distant master, LOCK takes as long as
-// that master. It succeeds if the master answers within a quarter of the ttl and within a second.
+// TestSlowMajorityCausesNoErrors: if every majority includes a distant master, LOCK takes as long
+// as that master. It succeeds if the master answers within a quarter of the ttl and within a
+// second.
 func TestSlowMajorityCausesNoErrors(t *testing.T) {
 	for _, distance := range []time.Duration{38 * time.Millisecond, 62 * time.Millisecond} {
 		t.Run(distance.String(), func(t *testing.T) {
@@ -99,8 +100,8 @@ func slowBy(delay time.Duration) fault {
 	}
 }
 
-// frozen stops the masters' processes now and then. Each time is shorter than the two seconds after
-// which a proxy takes a silent master for down.
+// frozen stops the masters' processes now and then. Each time is shorter than the two seconds
+// after which a proxy takes a silent master for down.
 func frozen(t *testing.T, slow []slowMaster) (end func()) {
 	var wg sync.WaitGroup
 	ended := make(chan struct{})

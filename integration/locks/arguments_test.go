@@ -129,8 +129,8 @@ func withoutScripts(t testing.TB, s *lab.Redis) string {
 	return regexp.MustCompile(`cmdstat_eval(sha)? calls=\d+ ?`).ReplaceAllString(lab.Calls(t, s), "")
 }
 
-// TestGoodArgumentsAreGranted: keys of any bytes and all forms of a ttl are granted, and the masters
-// get that ttl.
+// TestGoodArgumentsAreGranted: keys of any bytes and all forms of a ttl are granted, and the
+// masters get that ttl.
 func TestGoodArgumentsAreGranted(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -11,8 +11,8 @@ import (
 
 // EXTEND never revives a lost lock, and restores a held one on masters that lack it.
 
-// TestExtendAfterTakeoverChangesNothing: EXTEND by a token whose lock has expired answers 0, changes
-// neither value nor expiry of the next holder's lock, and leaves no key of the old token.
+// TestExtendAfterTakeoverChangesNothing: EXTEND by a token whose lock has expired answers 0,
+// changes neither value nor expiry of the next holder's lock, and leaves no key of the old token.
 // redlock-rb#36 and redis-semaphore#175 revived the old lock (B8).
 func TestExtendAfterTakeoverChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -114,8 +114,8 @@ func TestExtendRaisesExpiry(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestExtendFillsRestartedMasters: EXTEND sets the lock on masters that came back empty. B9: another
-// library never did, and the next restart lost the lock (redsync#147).
+// TestExtendFillsRestartedMasters: EXTEND sets the lock on masters that came back empty. B9:
+// another library never did, and the next restart lost the lock (redsync#147).
 func TestExtendFillsRestartedMasters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -141,8 +141,8 @@ func TestExtendFillsRestartedMasters(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestLockIsToppedUp: the proxy sets a lock on masters that missed its SET. B10: another library left
-// it on a bare majority, and the loss of one key let a second client in (redsync#186).
+// TestLockIsToppedUp: the proxy sets a lock on masters that missed its SET. B10: another library
+// left it on a bare majority, and the loss of one key let a second client in (redsync#186).
 func TestLockIsToppedUp(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t)
@@ -168,8 +168,8 @@ func TestLockIsToppedUp(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestRetriedUnlockKeepsNextLock: a repeated UNLOCK of a session's first token leaves its second lock
-// alone. B25: in etcd it deleted the newer lock (etcd#22082).
+// TestRetriedUnlockKeepsNextLock: a repeated UNLOCK of a session's first token leaves its second
+// lock alone. B25: in etcd it deleted the newer lock (etcd#22082).
 func TestRetriedUnlockKeepsNextLock(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

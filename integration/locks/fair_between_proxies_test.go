@@ -11,10 +11,10 @@ import (
 )
 
 // TestProxiesTakeTurns: two clients of one proxy hand a lock to each other, so that its queue is
-// empty after each grant. A client of another proxy gets its turn all the same, although that proxy
-// is farther from the masters. A proxy pauses after 16 grants in a row, so the number of near grants
-// between two far ones is the evidence; the median of these, because a proxy that gets no processor
-// for a while misses a turn.
+// empty after each grant. A client of another proxy gets its turn all the same, although that
+// proxy is farther from the masters. A proxy pauses after 16 grants in a row, so the number of
+// near grants between two far ones is the evidence; the median of these, because a proxy that gets
+// no processor for a while misses a turn.
 func TestProxiesTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "5s") // the machine may be busy

@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Of two tokens of one key, compared as plain strings, the later holder's is greater. This holds for
-// any values of the masters' counters and while any minority is away.
+// Of two tokens of one key, compared as plain strings, the later holder's is greater. This holds
+// for any values of the masters' counters and while any minority is away.
 
 func TestFenceRises(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,8 @@ func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
 	return f
 }
 
-// round takes at most away masters away, locks and unlocks a few times, and gives the masters back.
+// round takes at most away masters away, locks and unlocks a few times, and gives the masters
+// back.
 func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *lab.Client) *lab.Client) {
 	t.Helper()
 	f.rounds++
@@ -132,8 +133,8 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 	r.Refuse(false)
 }
 
-// TestFenceRisesUnderContention: many clients of two proxies want one key. The holders' tokens rise,
-// and at most one holds the lock at a time.
+// TestFenceRisesUnderContention: many clients of two proxies want one key. The holders' tokens
+// rise, and at most one holds the lock at a time.
 func TestFenceRisesUnderContention(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

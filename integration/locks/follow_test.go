@@ -12,8 +12,8 @@ import (
 // fenceOf returns the fence of a token in the form that SINCE takes.
 func fenceOf(token string) string { return token[:16] }
 
-// follow asks for the next holder of job on a connection of its own. It returns once the proxy waits,
-// or has answered.
+// follow asks for the next holder of job on a connection of its own. It returns once the proxy
+// waits, or has answered.
 func follow(t *testing.T, p *lab.TwoProxies, since, timeout string) <-chan lab.Answer {
 	t.Helper()
 	before := p.Near.Counter("following")
@@ -24,8 +24,8 @@ func follow(t *testing.T, p *lab.TwoProxies, since, timeout string) <-chan lab.A
 	return answer
 }
 
-// heard returns the answer. The test's WAIT timeout is longer than Patience, so an event must cause
-// the answer.
+// heard returns the answer. The test's WAIT timeout is longer than Patience, so an event must
+// cause the answer.
 func heard(t *testing.T, what string, answer <-chan lab.Answer) string {
 	t.Helper()
 	select {
@@ -40,8 +40,8 @@ func heard(t *testing.T, what string, answer <-chan lab.Answer) string {
 	return ""
 }
 
-// TestFollowerHearsOfHolders: LOCKINFO with SINCE and WAIT answers when a lock is granted or released
-// through another proxy, when it expires, and with the same holder at its timeout.
+// TestFollowerHearsOfHolders: LOCKINFO with SINCE and WAIT answers when a lock is granted or
+// released through another proxy, when it expires, and with the same holder at its timeout.
 func TestFollowerHearsOfHolders(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -74,8 +74,8 @@ func TestFollowerHearsOfHolders(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestFollowersDoNotLoadMasters: the proxy does not ask the masters on behalf of followers while the
-// holder stays. A follower that leaves ends its wait.
+// TestFollowersDoNotLoadMasters: the proxy does not ask the masters on behalf of followers while
+// the holder stays. A follower that leaves ends its wait.
 func TestFollowersDoNotLoadMasters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -118,8 +118,8 @@ func TestDrainAnswersFollowers(t *testing.T) {
 	}
 }
 
-// TestSessionLockOfKeysIsOne: a session lock of several keys is renewed, released and lost with all
-// of them.
+// TestSessionLockOfKeysIsOne: a session lock of several keys is renewed, released and lost with
+// all of them.
 func TestSessionLockOfKeysIsOne(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

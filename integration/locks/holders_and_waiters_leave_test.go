@@ -56,8 +56,8 @@ func (s *contest) stopped() bool {
 	}
 }
 
-// play opens a connection, waits for the lock, holds it and leaves; or it leaves while it waits. It
-// reports whether the client goes on.
+// play opens a connection, waits for the lock, holds it and leaves; or it leaves while it waits.
+// It reports whether the client goes on.
 func (s *contest) play(me int64, r *rand.Rand) bool {
 	c, err := lab.Connect(s.addrs[r.IntN(2)])
 	if err != nil {

@@ -29,9 +29,9 @@ func TestLimitLetsTenIn(t *testing.T) {
 	if most > limit {
 		t.Errorf("clients in %d slots at a time: got %d", limit, most)
 	}
-	// A holder works for 75 ms, and a slot is idle for some round trips until the next has it. On a
-	// quiet machine the slots are in use for 0.95 of the time. On a busy one a round trip takes longer
-	// for everybody, so the bound falls with the pace of a free key.
+	// A holder works for 75 ms, and a slot is idle for some round trips until the next has it. On
+	// a quiet machine the slots are in use for 0.95 of the time. On a busy one a round trip takes
+	// longer for everybody, so the bound falls with the pace of a free key.
 	const work = 75 * time.Millisecond
 	least := min(0.1, float64(work)/float64(work+20*lab.Median(pairs)))
 	if usage < least {
@@ -40,8 +40,8 @@ func TestLimitLetsTenIn(t *testing.T) {
 	c.wantLegal()
 }
 
-// TestLimitsMayDiffer: clients that name different limits for one key stay under their own, and all
-// of them get their turns.
+// TestLimitsMayDiffer: clients that name different limits for one key stay under their own, and
+// all of them get their turns.
 func TestLimitsMayDiffer(t *testing.T) {
 	t.Parallel()
 	c := startCrowd(t)
@@ -76,8 +76,8 @@ func (m *member) take(limit int) bool {
 	return m.unlock(h)
 }
 
-// crowded returns the highest number of clients that held a slot at a time, by their own clocks, and
-// the share of the slots that was in use until the last LOCK that was granted.
+// crowded returns the highest number of clients that held a slot at a time, by their own clocks,
+// and the share of the slots that was in use until the last LOCK that was granted.
 func crowded(ops []history.Op, limit int) (most int, usage float64) {
 	type step struct {
 		at time.Duration

@@ -11,8 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A proxy of the version before kinds of locks uses the same masters. INTEGRATION_OLD names a build
-// of it; without that variable these tests are skipped.
+// A proxy of the version before kinds of locks uses the same masters. INTEGRATION_OLD names a
+// build of it; without that variable these tests are skipped.
 
 // startMixedCrowd starts a crowd whose first proxy is of this version, and whose second is of the
 // version before.
@@ -83,9 +83,9 @@ func TestOldVersionAndKindsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestOldVersionAndKindsTakeTurns: clients of both versions want three keys all the time, and clients
-// of this version use all kinds of locks. No two hold locks that exclude each other, and clients of
-// both versions get their turns.
+// TestOldVersionAndKindsTakeTurns: clients of both versions want three keys all the time, and
+// clients of this version use all kinds of locks. No two hold locks that exclude each other, and
+// clients of both versions get their turns.
 func TestOldVersionAndKindsTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := startMixedCrowd(t)

@@ -8,8 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestReadersLetAWriterIn: 64 readers come and go through two proxies, so that at every moment some
-// hold the lock. A writer that waits gets it through either proxy, every time, while they go on.
+// TestReadersLetAWriterIn: 64 readers come and go through two proxies, so that at every moment
+// some hold the lock. A writer that waits gets it through either proxy, every time, while they go
+// on.
 func TestReadersLetAWriterIn(t *testing.T) {
 	t.Parallel()
 	const readers, rounds, ttl = 64, 4, time.Second
@@ -43,8 +44,8 @@ func TestReadersLetAWriterIn(t *testing.T) {
 	c.wantLegal()
 }
 
-// read is one turn of a reader, which waits for the lock or asks once, by its number. A reader that
-// asks once knows its validity, so it lets every other lock expire.
+// read is one turn of a reader, which waits for the lock or asks once, by its number. A reader
+// that asks once knows its validity, so it lets every other lock expire.
 func (m *member) read(keys []string, ttl time.Duration) bool {
 	waits := m.id%4 < 2 // through either proxy
 	h, ok := m.lock(ttl, keys, history.Shared, 0, waits)

@@ -111,8 +111,9 @@ type held struct {
 	args []string // KEYS and the further keys
 }
 
-// lock asks for a lock. It returns nil for a refusal, and false after an error. A member that waited
-// does not know when its validity began; half of the ttl from the reply is on the safe side.
+// lock asks for a lock. It returns nil for a refusal, and false after an error. A member that
+// waited does not know when its validity began; half of the ttl from the reply is on the safe
+// side.
 func (m *member) lock(ttl time.Duration, keys []string, mode history.Mode, limit int, waits bool) (
 	*held, bool) {
 	h, args := &held{}, []string{"LOCK", keys[0], fmt.Sprint(ttl.Milliseconds()), "FULL"}
@@ -151,8 +152,8 @@ func (m *member) lock(ttl time.Duration, keys []string, mode history.Mode, limit
 	return h, true
 }
 
-// refused reports whether a reply is a refusal. Errors of the masters count, because the ttl may be
-// short and the machine busy.
+// refused reports whether a reply is a refusal. Errors of the masters count, because the ttl may
+// be short and the machine busy.
 func refused(reply string) bool {
 	code, _, _ := strings.Cut(reply, " ")
 	return reply == lab.Null2 || code == "-NOQUORUM" || code == "-TRYAGAIN"

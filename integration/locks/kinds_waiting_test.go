@@ -83,8 +83,8 @@ func TestWaiterOfAnyKindLeavesNoTrace(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestLimitWithoutUnlockIsARateLimit: if no client gives its slot back, at most n get one within any
-// ttl, and the next gets one when a slot expires.
+// TestLimitWithoutUnlockIsARateLimit: if no client gives its slot back, at most n get one within
+// any ttl, and the next gets one when a slot expires.
 func TestLimitWithoutUnlockIsARateLimit(t *testing.T) {
 	t.Parallel()
 	const limit, ttl, lasts = 5, 500 * time.Millisecond, 3 * time.Second

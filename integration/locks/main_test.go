@@ -1,5 +1,5 @@
-// Package locks tests the replies of LOCK, UNLOCK and EXTEND, the order of waiting clients, and that
-// fencing numbers rise. It tests the built binary; see package lab.
+// Package locks tests the replies of LOCK, UNLOCK and EXTEND, the order of waiting clients, and
+// that fencing numbers rise. It tests the built binary; see package lab.
 package locks
 
 import (

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestThousandWaitersCostAsOne: while a lock is held, 1,000 waiters cost the masters no more than one
-// waiter in each proxy, and the proxies next to no processor time. After the release all are served,
-// in order within each proxy, and neither proxy waits until the other's waiters are served.
-// Contention took a whole core in rueidis#602 and redis-semaphore#205 (B23).
+// TestThousandWaitersCostAsOne: while a lock is held, 1,000 waiters cost the masters no more than
+// one waiter in each proxy, and the proxies next to no processor time. After the release all are
+// served, in order within each proxy, and neither proxy waits until the other's waiters are
+// served. Contention took a whole core in rueidis#602 and redis-semaphore#205 (B23).
 func TestThousandWaitersCostAsOne(t *testing.T) {
 	const each = 500
 	q := &longQueues{TwoProxies: lab.StartTwoProxies(t), served: make(chan turn, 2*each),

@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A wait ends without a grant at its timeout, at the limit on waiters, when the proxy drains, and when
-// the client leaves.
+// A wait ends without a grant at its timeout, at the limit on waiters, when the proxy drains, and
+// when the client leaves.
 
 // TestWaitEndsInNullAtItsTimeout: WAIT answers null at its timeout and not before. WAIT 0 has no
 // timeout.
@@ -42,8 +42,8 @@ func TestWaitEndsInNullAtItsTimeout(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestWaitWithoutQuorumEndsInNOQUORUM: without a majority, WAIT answers NOQUORUM at its timeout, and
-// WAIT 0 after max-ttl. If the masters come back before, it is granted.
+// TestWaitWithoutQuorumEndsInNOQUORUM: without a majority, WAIT answers NOQUORUM at its timeout,
+// and WAIT 0 after max-ttl. If the masters come back before, it is granted.
 func TestWaitWithoutQuorumEndsInNOQUORUM(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-ttl", "5s")
@@ -71,8 +71,8 @@ func TestWaitWithoutQuorumEndsInNOQUORUM(t *testing.T) {
 	lab.WantKeysGone(t, p.Masters, lab.Patience)
 }
 
-// TestMaxWaitersIsTheLimit: a proxy has at most max-waiters waiters. One that ends in any way makes
-// room and leaves no memory. Endless retries leaked memory in node-redlock (B35).
+// TestMaxWaitersIsTheLimit: a proxy has at most max-waiters waiters. One that ends in any way
+// makes room and leaves no memory. Endless retries leaked memory in node-redlock (B35).
 func TestMaxWaitersIsTheLimit(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-waiters", "3")
@@ -109,8 +109,8 @@ func TestMaxWaitersIsTheLimit(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDrainAnswersWaiters: a proxy that drains answers waiting clients -TRYAGAIN, without waiting for
-// its drain timeout of a minute.
+// TestDrainAnswersWaiters: a proxy that drains answers waiting clients -TRYAGAIN, without waiting
+// for its drain timeout of a minute.
 func TestDrainAnswersWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--drain-timeout", "60s")
@@ -128,9 +128,9 @@ func TestDrainAnswersWaiters(t *testing.T) {
 	lab.WantNoStray(t, p.Masters, p.Second)
 }
 
-// TestRetryAfterClientTimeoutIsGranted: a client library times out, closes the connection and sends
-// LOCK again through the other proxy. It gets the lock, because its first try has left the queue, or
-// the proxy has released the grant of which no client knows. No key is left.
+// TestRetryAfterClientTimeoutIsGranted: a client library times out, closes the connection and
+// sends LOCK again through the other proxy. It gets the lock, because its first try has left the
+// queue, or the proxy has released the grant of which no client knows. No key is left.
 //
 // On a busy machine the end of the connection may reach the proxy after the reply. The proxy then
 // sees the same as from a client that has read its token, and must leave the lock to its ttl. That
@@ -161,8 +161,8 @@ func TestRetryAfterClientTimeoutIsGranted(t *testing.T) {
 // impatient is a client that gives up a first LOCK through the near proxy and sends a second one
 // through the far proxy. The near desk holds the lock before.
 //
-// The ttl of the first LOCK is a minute except in leavesAtTheRelease, and lab.WantToken waits less. So a
-// second grant shows that no lock was left to its ttl.
+// The ttl of the first LOCK is a minute except in leavesAtTheRelease, and lab.WantToken waits
+// less. So a second grant shows that no lock was left to its ttl.
 type impatient struct {
 	*lab.TwoProxies
 	t       *testing.T

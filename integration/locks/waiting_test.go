@@ -9,12 +9,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// These tests show which waiter wakes up, and in which order. The tests of package commands check on
-// a clock of their own how soon it wakes up; integration/bench measures it.
+// These tests show which waiter wakes up, and in which order. The tests of package commands check
+// on a clock of their own how soon it wakes up; integration/bench measures it.
 
-// TestReleaseOrExpiryWakesWaiter: a waiter wakes up when the lock is released through its own or the
-// other proxy, well within the ttl of a minute. It also wakes up when the lock expires, and not
-// before.
+// TestReleaseOrExpiryWakesWaiter: a waiter wakes up when the lock is released through its own or
+// the other proxy, well within the ttl of a minute. It also wakes up when the lock expires, and
+// not before.
 func TestReleaseOrExpiryWakesWaiter(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -42,9 +42,9 @@ func TestReleaseOrExpiryWakesWaiter(t *testing.T) {
 	}
 }
 
-// TestWaitersAreServedInOrder: of five waiters the second leaves. The others get the lock in order,
-// and the key is free at the end. Dead and timed-out waiters blocked Redisson's fair lock (B22:
-// Redisson#1104, #2883, #3004).
+// TestWaitersAreServedInOrder: of five waiters the second leaves. The others get the lock in
+// order, and the key is free at the end. Dead and timed-out waiters blocked Redisson's fair lock
+// (B22: Redisson#1104, #2883, #3004).
 func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -114,8 +114,8 @@ func TestDeadWaitersDoNotBlockQueue(t *testing.T) {
 }
 
 // TestReleaseBeforeSubscriptionWakesWaiter: a release between the failed try and the subscription
-// wakes the waiter, without help from the slow timer of a second. In other libraries the waiter slept
-// on (B19: redis-lock-py#3, Redisson#4744).
+// wakes the waiter, without help from the slow timer of a second. In other libraries the waiter
+// slept on (B19: redis-lock-py#3, Redisson#4744).
 //
 // Late grants show the timer at work. After each the test locks and unlocks another key, and takes
 // the grant for late only if the machine is not so busy that this takes long as well.
@@ -181,10 +181,10 @@ func TestUnevenReleaseWakesWaiter(t *testing.T) {
 	}
 }
 
-// TestWaiterThatLeavesKeepsOthersSubscription: of two waiters one leaves, and a release still wakes the
-// other. No channel and no key is left. In Redisson a waiter that left took the other's subscription
-// with it, and channels leaked (B20: Redisson#491, #4064); python-redis-lock left signal keys on the
-// server (B21: #14, #15, #17).
+// TestWaiterThatLeavesKeepsOthersSubscription: of two waiters one leaves, and a release still
+// wakes the other. No channel and no key is left. In Redisson a waiter that left took the other's
+// subscription with it, and channels leaked (B20: Redisson#491, #4064); python-redis-lock left
+// signal keys on the server (B21: #14, #15, #17).
 func TestWaiterThatLeavesKeepsOthersSubscription(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -217,7 +217,8 @@ func TestWaiterThatLeavesKeepsOthersSubscription(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutWaiterPublishesNothing: UNLOCK publishes only while a client waits for the key.
+// TestReleaseWithoutWaiterPublishesNothing: UNLOCK publishes only while a client waits for the
+// key.
 func TestReleaseWithoutWaiterPublishesNothing(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestWaitsLeaveNothing: waits that end without a grant leave no memory, no place in a queue and no
-// subscription at a master (B21, B35).
+// TestWaitsLeaveNothing: waits that end without a grant leave no memory, no place in a queue and
+// no subscription at a master (B21, B35).
 func TestWaitsLeaveNothing(t *testing.T) {
 	c := lab.StartCluster(t, 5, "--master-timeout", "2s") // the machine may be busy
 	o := &lab.Operators{T: t, Addr: lab.FreeAddr(t)}
@@ -48,8 +48,8 @@ func TestWaitsLeaveNothing(t *testing.T) {
 	}
 }
 
-// waitInVain waits n times for keys that others hold. Most waits time out; every tenth ends because
-// the client leaves.
+// waitInVain waits n times for keys that others hold. Most waits time out; every tenth ends
+// because the client leaves.
 func waitInVain(t *testing.T, addr string, n int, key func(n int) string) {
 	c, err := lab.Connect(addr)
 	if err != nil {
