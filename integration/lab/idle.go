@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// idleLooks is how many times in a row Idle must find all threads asleep, idlePause apart. One look
-// may fall between the arrival of bytes and the wake-up of the thread that reads them.
+// idleLooks is how many times in a row Idle must find all threads asleep, idlePause apart. One
+// look may fall between the arrival of bytes and the wake-up of the thread that reads them.
 const (
 	idleLooks = 6
 	idlePause = 5 * time.Millisecond
 )
 
 // Idle reports whether the processes have done all their work: no thread runs, or waits for a
-// processor. On a busy machine a process without a processor is not idle, so this is evidence
-// where a period of silence is none.
+// processor. A process that gets no processor on a busy machine is not idle, so this is evidence,
+// unlike a period of silence.
 func Idle(processes ...*Process) bool {
 	for range idleLooks {
 		for _, p := range processes {

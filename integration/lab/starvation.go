@@ -10,7 +10,7 @@ import (
 )
 
 // Starvation records how long the threads of some processes wait for a processor. A test that sees
-// an error of a deadline can thus tell a fault of the program from a machine that is too busy.
+// an error of a deadline can thus distinguish a fault of the program from a busy machine.
 type Starvation struct {
 	processes []*Process
 
@@ -56,7 +56,8 @@ func (s *Starvation) watch(stop <-chan struct{}) {
 		s.mu.Lock()
 		for file, total := range now {
 			if waited := total - before[file]; waited >= starvationPause/2 {
-				// The system counts a wait when it ends, so it may have begun before the last look.
+				// The system counts a wait when it ends, so it may have begun before the last
+				// look.
 				s.waits = append(s.waits, processorWait{looked.Add(-waited), to, waited})
 			}
 		}

@@ -11,14 +11,15 @@ import (
 // StartGuarded starts a deployment whose masters stay in quarantine for maxTTL.
 func StartGuarded(t testing.TB, maxTTL time.Duration, config Config) *Lab {
 	t.Helper()
-	config.Flags = append([]string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
+	config.Flags = append([]string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()), "--admin-commands",
+		"on"}, config.Flags...)
 	return Start(t, config)
 }
 
 var late = regexp.MustCompile(`, and this proxy itself was late by [0-9]+ms \(is it short of processor time\?\)`)
 
-// NotLate returns a NOQUORUM reply without its remark that the proxy itself was late, which it makes
-// on a busy machine.
+// NotLate returns a NOQUORUM reply without its remark that the proxy itself was late, which it
+// makes on a busy machine.
 func NotLate(reply string) string { return late.ReplaceAllString(reply, "") }
 
 // Late reports whether a reply says that the proxy itself was late.
@@ -58,8 +59,8 @@ func ReasonOf(c *Client, master int) string {
 	return MapOf(Elements(c.Do("LOCKPROXY", "MASTERS"))[master])["reason"]
 }
 
-// WaitReason waits until the reason that LOCKPROXY MASTERS gives for the state of a master contains
-// want.
+// WaitReason waits until the reason that LOCKPROXY MASTERS gives for the state of a master
+// contains want.
 func WaitReason(t testing.TB, c *Client, master int, want string) {
 	t.Helper()
 	var got string
