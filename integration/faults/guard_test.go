@@ -60,38 +60,43 @@ func TestWipedMastersWaitForMaxTTL(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				const maxTTL = 2 * time.Second
-				l := lab.StartGuarded(t, maxTTL, lab.Config{})
-				host := lab.Dial(t, l.Proxies[0].Addr)
-				lab.WaitAllVote(t, l, host)
-				var wiped []func()
-				for _, s := range l.Masters[:2] {
-					wiped = append(wiped, w.prepare(t, s))
-				}
-				token := lab.LockSoon(t, host, "job", "2s")
-				lab.WantHolders(t, l.Masters, "job", 3)
-				if late {
-					l.Proxies[0].Kill()
-				}
-				start := time.Now()
-				for _, now := range wiped {
-					now()
-				}
-				if late {
-					l.Proxies[0].Restart(t)
-					host = lab.Dial(t, l.Proxies[0].Addr)
-				}
-				wantOut(t, host, w, late)
-				next := wantRefused(t, host, "job", start, maxTTL)
-				if next <= token {
-					t.Errorf("token after the wipe: got %s, want one above %s", next, token)
-				}
-				lab.WaitAllVote(t, l, host)
-				host.WantDo(":0\r\n", "UNLOCK", "job", token)
-				lab.UnlockSurely(t, host, "job", next)
+				wipeTwo(t, w, late)
 			})
 		}
 	}
+}
+
+// wipeTwo makes two of three masters lose a held lock. The proxy starts afterwards if late is set.
+func wipeTwo(t *testing.T, w loss, late bool) {
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	var wiped []func()
+	for _, s := range l.Masters[:2] {
+		wiped = append(wiped, w.prepare(t, s))
+	}
+	token := lab.LockSoon(t, host, "job", "2s")
+	lab.WantHolders(t, l.Masters, "job", 3)
+	if late {
+		l.Proxies[0].Kill()
+	}
+	start := time.Now()
+	for _, now := range wiped {
+		now()
+	}
+	if late {
+		l.Proxies[0].Restart(t)
+		host = lab.Dial(t, l.Proxies[0].Addr)
+	}
+	wantOut(t, host, w, late)
+	next := wantRefused(t, host, "job", start, maxTTL)
+	if next <= token {
+		t.Errorf("token after the wipe: got %s, want one above %s", next, token)
+	}
+	lab.WaitAllVote(t, l, host)
+	host.WantDo(":0\r\n", "UNLOCK", "job", token)
+	lab.UnlockSurely(t, host, "job", next)
 }
 
 // wantOut compares the replies to LOCK and LOCKPROXY MASTERS while two masters are in quarantine.
@@ -187,7 +192,8 @@ func TestQuarantineCountsDown(t *testing.T) {
 		s.Must(t, "FLUSHALL")
 	}
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
-	// The wait begins anew when the proxy learns that the other master has lost its memory as well.
+	// The wait begins anew when the proxy learns that the other master has lost its memory as
+	// well.
 	const full = 4981 // ms
 	seen, last := map[string]bool{}, 1<<30
 	lastText := 1 << 30

@@ -75,10 +75,7 @@ func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 // (node-redlock#11).
 func TestErrorOfMasterIsNoVote(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []struct {
-		name, says string
-		begin      func(*lab.Redis, testing.TB) (end func())
-	}{
+	for _, fault := range []masterError{
 		{"too few replicas", "NOREPLICAS", (*lab.Redis).TooFewReplicas},
 		{"out of memory", "OOM", (*lab.Redis).OutOfMemory},
 		{"became a replica", "", (*lab.Redis).ReadOnly},
@@ -90,39 +87,51 @@ func TestErrorOfMasterIsNoVote(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
-			c := lab.StartCluster(t, 5)
-			host := lab.Dial(t, c.Addr)
-			var ends []func()
-			for i, s := range c.Masters[:3] {
-				ends = append(ends, fault.begin(s, t))
-				if i == 2 {
-					break
-				}
-				for n := range 10 {
-					key := fmt.Sprintf("job-%d-%d", i, n)
-					host.Unlock(key, host.Lock(key, "60s"))
-				}
-			}
-			reply := ""
-			lab.WaitFor(t, "NOQUORUM because of "+fault.says, lab.Patience, func() bool {
-				reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
-				if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-					t.Fatalf("LOCK: got %q, want -NOQUORUM 2 of 5", reply)
-				}
-				return strings.Contains(reply, fault.says)
-			})
-			for _, s := range c.Masters[:3] {
-				if !strings.Contains(reply, s.Addr+" ") {
-					t.Errorf("LOCK: got %q, want %s in it", reply, s.Addr)
-				}
-			}
-			for _, end := range ends {
-				end()
-			}
-			host.Unlock("job", lab.Grant(t, host, "job"))
-			lab.WantNoStray(t, c.Masters, c.Proxy)
+			wantNoVote(t, fault)
 		})
 	}
+}
+
+// masterError is a fault that makes a master answer writes with an error.
+type masterError struct {
+	name, says string
+	begin      func(*lab.Redis, testing.TB) (end func())
+}
+
+// wantNoVote begins the fault on one master after the other until no majority is left, and ends
+// it.
+func wantNoVote(t *testing.T, fault masterError) {
+	c := lab.StartCluster(t, 5)
+	host := lab.Dial(t, c.Addr)
+	var ends []func()
+	for i, s := range c.Masters[:3] {
+		ends = append(ends, fault.begin(s, t))
+		if i == 2 {
+			break
+		}
+		for n := range 10 {
+			key := fmt.Sprintf("job-%d-%d", i, n)
+			host.Unlock(key, host.Lock(key, "60s"))
+		}
+	}
+	reply := ""
+	lab.WaitFor(t, "NOQUORUM because of "+fault.says, lab.Patience, func() bool {
+		reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
+		if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+			t.Fatalf("LOCK: got %q, want -NOQUORUM 2 of 5", reply)
+		}
+		return strings.Contains(reply, fault.says)
+	})
+	for _, s := range c.Masters[:3] {
+		if !strings.Contains(reply, s.Addr+" ") {
+			t.Errorf("LOCK: got %q, want %s in it", reply, s.Addr)
+		}
+	}
+	for _, end := range ends {
+		end()
+	}
+	host.Unlock("job", lab.Grant(t, host, "job"))
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestReleaseReachesMasterAfterItsErrors: a master refuses writes for a while, and clients release

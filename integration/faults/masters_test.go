@@ -104,8 +104,8 @@ func TestNOQUORUMNamesTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
 	host := lab.Dial(t, c.Addr)
-	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: %s gave no answer in 50ms; %s gave no answer in 50ms\r\n",
-		c.Masters[0].Addr, c.Masters[1].Addr)
+	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: "+
+		"%s gave no answer in 50ms; %s gave no answer in 50ms\r\n", c.Masters[0].Addr, c.Masters[1].Addr)
 	reply := ""
 	if !lab.Poll(lab.Patience, func() bool { // again if the third master takes more than 50ms on a busy machine
 		for _, s := range c.Masters[:2] {

@@ -75,31 +75,37 @@ func (p parting) during(t *testing.T, clients []*lab.Client) {
 		key := fmt.Sprintf("%s-%d", p.name, i)
 		for n := range clients {
 			n = (n + i) % 2
-			reply := clients[n].Do("LOCK", key, "60s")
-			token := lab.TokenOf(reply)
-			if reply == lab.Null2 && p.way == lab.ToProxy && !p.votes[1-n] {
-				// The other proxy's SETs arrived. Its system gets no acknowledgement of them, so
-				// it holds the releases back.
-				continue
-			}
-			if token == "" && lab.Late(reply) {
-				continue // the machine is busy
-			}
-			if p.votes[n] == (token == "") || token == "" && !strings.HasPrefix(reply, "-NOQUORUM ") {
-				t.Fatalf("%s: LOCK through proxy %d: got %q, want a token if it reaches a majority (%v), else -NOQUORUM",
-					p.name, n, reply, p.votes[n])
-			}
-			if token == "" {
-				continue
-			}
-			other := clients[1-n].Do("LOCK", key, "60s")
-			if other != lab.Null2 && !lab.Late(other) && (p.votes[1-n] || !strings.HasPrefix(other, "-NOQUORUM ")) {
-				t.Fatalf("%s: LOCK of a key held through proxy %d: got %q from the other, want null", p.name, n, other)
-			}
-			clients[n].Unlock(key, token)
+			p.try(t, clients, n, key)
 		}
 		lab.Pass(t, 50*time.Millisecond)
 	}
+}
+
+// try locks and unlocks key through proxy n, and tries to lock it through the other meanwhile.
+func (p parting) try(t *testing.T, clients []*lab.Client, n int, key string) {
+	t.Helper()
+	reply := clients[n].Do("LOCK", key, "60s")
+	token := lab.TokenOf(reply)
+	if reply == lab.Null2 && p.way == lab.ToProxy && !p.votes[1-n] {
+		// The other proxy's SETs arrived. Its system gets no acknowledgement of them, so
+		// it holds the releases back.
+		return
+	}
+	if token == "" && lab.Late(reply) {
+		return // the machine is busy
+	}
+	if p.votes[n] == (token == "") || token == "" && !strings.HasPrefix(reply, "-NOQUORUM ") {
+		t.Fatalf("%s: LOCK through proxy %d: got %q, want a token if it reaches a majority (%v), else -NOQUORUM",
+			p.name, n, reply, p.votes[n])
+	}
+	if token == "" {
+		return
+	}
+	other := clients[1-n].Do("LOCK", key, "60s")
+	if other != lab.Null2 && !lab.Late(other) && (p.votes[1-n] || !strings.HasPrefix(other, "-NOQUORUM ")) {
+		t.Fatalf("%s: LOCK of a key held through proxy %d: got %q from the other, want null", p.name, n, other)
+	}
+	clients[n].Unlock(key, token)
 }
 
 // TestSETFromBeforePartitionIsNotExecuted: a master must not execute requests that were sent into

@@ -66,8 +66,8 @@ func (a *absence) lock(prefix string, n int) (tokens []string) {
 	return tokens
 }
 
-// unlock gives them back. Each UNLOCK must answer want, in the end: on a busy machine a majority may
-// answer too late.
+// unlock gives them back. Each UNLOCK must answer want, in the end: on a busy machine a majority
+// may answer too late.
 func (a *absence) unlock(prefix string, tokens []string, want string) {
 	a.T.Helper()
 	for i, reply := range lab.Pipeline(a.T, a.Proxies[0].Addr, len(tokens), func(i int) []string {

@@ -20,18 +20,9 @@ func TestStormScheduleIsSound(t *testing.T) {
 				if again := plan.schedule(rand.New(rand.NewPCG(seed, 0))); fmt.Sprint(again) != fmt.Sprint(faults) {
 					t.Fatalf("seed %d: got another schedule the second time, want the same", seed)
 				}
-				busy := map[target]time.Duration{}
-				for i, f := range faults {
+				wantOneFaultATarget(t, seed, faults)
+				for _, f := range faults {
 					happened[f.name] = true
-					if f.start < busy[f.target] || f.end < f.start || i > 0 && f.start < faults[i-1].start {
-						t.Errorf("seed %d: got %v during another fault or out of order", seed, f)
-					}
-					busy[f.target] = f.end
-					for _, m := range f.idle {
-						if (target{m, -1}) != f.target && busy[target{m, -1}] > f.start {
-							t.Errorf("seed %d: %v: got master %d as idle during another fault", seed, f, m)
-						}
-					}
 				}
 			}
 			for _, k := range plan.kinds {
@@ -40,6 +31,24 @@ func TestStormScheduleIsSound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// wantOneFaultATarget fails if two faults strike one target at the same time, if a fault takes a
+// struck master for idle, or if the faults are out of order.
+func wantOneFaultATarget(t *testing.T, seed uint64, faults []fault) {
+	t.Helper()
+	busy := map[target]time.Duration{}
+	for i, f := range faults {
+		if f.start < busy[f.target] || f.end < f.start || i > 0 && f.start < faults[i-1].start {
+			t.Errorf("seed %d: got %v during another fault or out of order", seed, f)
+		}
+		busy[f.target] = f.end
+		for _, m := range f.idle {
+			if (target{m, -1}) != f.target && busy[target{m, -1}] > f.start {
+				t.Errorf("seed %d: %v: got master %d as idle during another fault", seed, f, m)
+			}
+		}
 	}
 }
 

@@ -32,8 +32,9 @@ func wantSlowMasterShown(t *testing.T, begin fault) {
 	addrs := lab.Addrs(masters)
 	addrs[0] = slow[0].link.Addr
 	admin := lab.FreeAddr(t)
-	flags := []string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ","), "--admin-listen", admin}
-	p := lab.StartPlainProxy(t, append(flags, defaults...)...)
+	flags := append([]string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ","),
+		"--admin-listen", admin}, defaults...)
+	p := lab.StartPlainProxy(t, flags...)
 	p.WaitVoting(t)
 	desk := lab.Dial(t, p.Addr)
 	o := outcome{machine: watchMachine(t, p, masters)}
