@@ -82,11 +82,13 @@ func TestWipedMasterGetsCounters(t *testing.T) {
 		lab.UnlockSurely(t, host, "job", token)
 	}
 	l.Heal(t)
+	lab.WaitAllVote(t, l, host)
 	clock := clockFence()
+	start := time.Now()
 	for _, s := range l.Masters[:2] {
 		s.RestartEmpty(t)
 	}
-	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting", "voting", "voting")
+	waitOut(t, host, start, 2)
 	lab.WaitAllVote(t, l, host)
 	l.Masters[2].Kill() // it alone has had the highest numbers all the time
 	next := lab.LockSoon(t, host, "job")
@@ -149,8 +151,7 @@ func TestNewDeploymentWithoutOneMasterWaits(t *testing.T) {
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
 	wantRefused(t, host, "job", start, maxTTL) // the proxy waits as long again for the third master
 	l.Masters[2].RestartEmpty(t)
-	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
-	lab.WaitAllVote(t, l, host)
+	admittedAnew(t, l, host, 1)
 }
 
 // TestStrictNewDeploymentWaitsForAdmit: with restart-guard strict, new masters vote only after the

@@ -96,7 +96,7 @@ func TestKindsStayExclusiveAfterWipe(t *testing.T) {
 			for _, m := range l.Masters[:2] {
 				m.RestartEmpty(t)
 			}
-			lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+			waitOut(t, host, start, 2)
 			other := s.others[0]
 			next := wantRefused(t, host, other[0], start, maxTTL, other[1:]...)
 			for _, token := range tokens {

@@ -129,7 +129,7 @@ func TestReplicaIsNoMaster(t *testing.T) {
 		r.Must(t, "REPLICAOF", "NO", "ONE")
 		l.Link(0, i).Switch(r.Addr)
 	}
-	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+	waitOut(t, host, start, 2)
 	wantRefused(t, host, "other", start, maxTTL)
 	wantRefused(t, host, "job", start, maxTTL)
 }

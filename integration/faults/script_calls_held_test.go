@@ -45,17 +45,15 @@ func wantScripts(t *testing.T, masters int, trip time.Duration, row heldRow) {
 		}
 	}
 	used := startLoad(t, l.Masters)
+	repeats := 0
 	for i := range pairs {
-		key := fmt.Sprint("job-", i)
-		token := first.Lock(key, "30s")
-		lab.Pass(t, 300*time.Millisecond)
-		last.Unlock(key, token)
+		repeats += lockAndUnlockOnce(t, first, last, fmt.Sprint("job-", i), 300*time.Millisecond)
 	}
 	lab.WantKeysGone(t, l.Masters, lab.Patience)
 	lab.Pass(t, 2500*time.Millisecond) // checks come after 2 s
 	got := used.average(t, row.proxies) / pairs
 	t.Logf("%.2f scripts a master for each pair", got)
-	if got > row.most {
+	if got > row.most+3*float64(repeats)/pairs { // a repeat costs a LOCK, an UNLOCK and a release
 		t.Errorf("scripts a master for each pair: got %.2f, want at most %.1f", got, row.most)
 	}
 }

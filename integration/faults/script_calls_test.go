@@ -65,19 +65,42 @@ func TestLockAndUnlockCostTwoScripts(t *testing.T) {
 				r.Slow(row.trip * time.Millisecond / 2)
 			}
 			used := startLoad(t, l.Masters)
+			repeats := 0
 			for i := range pairs {
-				key := fmt.Sprint("job-", i)
-				host.Unlock(key, host.Lock(key, "30s"))
+				repeats += lockAndUnlockOnce(t, host, host, fmt.Sprint("job-", i), 0)
 			}
 			lab.WantKeysGone(t, l.Masters, lab.Patience)
 			lab.Pass(t, 300*time.Millisecond+2*row.trip*time.Millisecond) // further scripts would come now
 			n := used.most(t)
 			t.Logf("%.1f scripts a master for each pair", float64(n)/pairs)
-			if n > row.allowed*pairs {
-				t.Errorf("scripts of a master for %d pairs: got %d, want at most %d each", pairs, n, row.allowed)
+			// A repeat costs a LOCK, an UNLOCK and a release.
+			if n > row.allowed*pairs+3*repeats {
+				t.Errorf("scripts of a master for %d pairs and %d repeats: got %d, want at most %d for each pair",
+					pairs, repeats, n, row.allowed)
 			}
 		})
 	}
+}
+
+// lockAndUnlockOnce locks through one proxy and unlocks through another after some time. On a busy
+// machine it may have to repeat a command, because a majority answered too late; it returns how
+// often.
+func lockAndUnlockOnce(t testing.TB, first, last *lab.Client, key string, held time.Duration) (repeats int) {
+	t.Helper()
+	token, reply := "", ""
+	if !lab.Poll(lab.Patience, func() bool {
+		reply = first.Do("LOCK", key, "60s")
+		token = lab.TokenOf(reply)
+		if token == "" && (refusedNow(reply, true) || repeats > 0 && reply == lab.Null2) {
+			repeats++
+			return false
+		}
+		return true
+	}) || token == "" {
+		t.Fatalf("LOCK %s: got %q, want a token", key, reply)
+	}
+	lab.Pass(t, held)
+	return repeats + unlockHeld(t, last, key, token)
 }
 
 // TestReturnOfMasterCostsOthersNoScripts: a master was away while clients unlocked 60,000 tokens,
