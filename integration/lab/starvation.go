@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,6 +24,12 @@ type Starvation struct {
 type processorWait struct {
 	from, to time.Time
 	waited   time.Duration
+}
+
+// Self returns this process, for WatchStarvation: relays run in it.
+func Self() *Process {
+	process, _ := os.FindProcess(os.Getpid()) // on Unix it cannot fail
+	return &Process{name: "the test", Cmd: &exec.Cmd{Process: process}}
 }
 
 // starvationPause is the time between two looks at the threads.

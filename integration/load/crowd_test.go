@@ -86,7 +86,31 @@ type outcome struct {
 	mu      sync.Mutex
 	pairs   int
 	refused []refusal
-	machine *lab.Starvation // of the proxy and the masters; nil: the machine excuses no refusal
+	machine *machine // nil: the machine excuses no refusal
+}
+
+// machine excuses refusals while the proxy or a master waits for a processor.
+type machine struct {
+	*lab.Starvation
+	limit  time.Duration // a wait as long excuses a refusal
+	before time.Duration // also if it was at most that long before the command
+}
+
+// watchMachine watches the proxy and the masters of a test with the program's own settings. A
+// master counts as silent after 50 ms, and so does one that waits as long for a processor. Its
+// silence may last from up to a second before the command.
+func watchMachine(t testing.TB, p *lab.Proxy, masters []*lab.Redis, others ...*lab.Process) *machine {
+	t.Helper()
+	processes := append(others, p.Process)
+	for _, s := range masters {
+		processes = append(processes, s.Process)
+	}
+	return &machine{lab.WatchStarvation(t, processes...), 50 * time.Millisecond, time.Second}
+}
+
+// busy reports whether a process waited for a processor in the given time, or just before.
+func (m *machine) busy(from, to time.Time) bool {
+	return m != nil && m.Longest(from.Add(-m.before), to) >= m.limit
 }
 
 // refusal is an error, or a reply that is neither a token nor 1.
@@ -103,18 +127,16 @@ func (o *outcome) refusedSince(start time.Time) bool {
 	return slices.ContainsFunc(o.refused, func(r refusal) bool { return r.sent.After(start) })
 }
 
-// unexcused returns the refusals of commands during which the proxy and all masters had a
-// processor when they needed one. With the program's own settings a master counts as silent after
-// 50 ms, and so does one that waits as long for a processor. Its silence may last from up to a
-// second before the command.
-func (o *outcome) unexcused(t testing.TB) (list []refusal) {
+// unexcused returns the refusals of commands during which all processes had a processor when they
+// needed one.
+func (o *outcome) unexcused(t testing.TB, refused []refusal) (list []refusal) {
 	t.Helper()
-	for _, r := range o.refused {
-		if o.machine == nil || o.machine.Longest(r.sent.Add(-time.Second), r.sent.Add(r.took)) < 50*time.Millisecond {
+	for _, r := range refused {
+		if !o.machine.busy(r.sent, r.sent.Add(r.took)) {
 			list = append(list, r)
 		}
 	}
-	if n := len(o.refused) - len(list); n > 0 {
+	if n := len(refused) - len(list); n > 0 {
 		t.Logf("%d refusals while the proxy or a master waited for a processor", n)
 	}
 	return list
@@ -154,7 +176,7 @@ func kinds(list []refusal) (text string) {
 // wantNone fails the test if any request was refused.
 func (o *outcome) wantNone(t testing.TB) {
 	t.Helper()
-	if list := o.unexcused(t); len(list) > 0 {
+	if list := o.unexcused(t, o.refused); len(list) > 0 {
 		t.Errorf("got %d refusals and %d pairs, want no refusal: %s", len(list), o.pairs, kinds(list))
 	}
 	if o.pairs == 0 {

@@ -25,6 +25,7 @@ func TestHoldersKeepLocksBesideLoad(t *testing.T) {
 
 	machine := watchMachine(t, l.Proxies[0], l.Masters)
 	workers, holders := outcome{machine: machine}, outcome{machine: machine}
+	start := time.Now()
 	stop := all.work(&workers, "30s", 0)
 	defer stop()
 	var wg sync.WaitGroup
@@ -53,17 +54,23 @@ func TestHoldersKeepLocksBesideLoad(t *testing.T) {
 	stop()
 
 	workers.wantNone(t)
-	if list := holders.unexcused(t); len(list) > 0 {
+	if list := holders.unexcused(t, holders.refused); len(list) > 0 {
 		t.Errorf("got %d refusals of EXTEND from plain holders, want none: %s", len(list), kinds(list))
+	}
+	// A renewal has a tenth of the ttl. If a process waited that long for a processor, the lock
+	// may be lost.
+	report := t.Errorf
+	if machine.Longest(start, time.Now()) > 600*time.Millisecond {
+		report = t.Logf
 	}
 	for c, held := range sessions {
 		reply := c.Do("EXTEND", held[0], held[1], sessionTTL)
 		for lab.IsPush(reply) {
-			t.Errorf("%s: got push %q, want none", held[0], strings.ReplaceAll(reply, "\r\n", " "))
+			report("%s: got push %q, want none", held[0], strings.ReplaceAll(reply, "\r\n", " "))
 			reply = c.Frame()
 		}
 		if reply != ":1\r\n" {
-			t.Errorf("EXTEND of %s: got %q, want 1", held[0], reply)
+			report("EXTEND of %s: got %q, want 1", held[0], reply)
 		}
 	}
 }
