@@ -1,5 +1,5 @@
-// Package attacks shows what clients cannot do to a proxy: crash it, fill its memory, stall
-// others. It holds tests only, of the built binary; see lab.
+// Package attacks tests that no client can crash a proxy, fill its memory or stall other clients.
+// It tests the built binary; see package lab.
 package attacks
 
 import (

@@ -9,13 +9,13 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Input made to break a server: each of these ends or pins a process that lets redcon's parser see
-// it, or would smuggle a command past one that cuts requests elsewhere than Redis does.
+// These attacks crash a process that passes them to redcon's parser, or keep it busy for ever, or
+// smuggle a command past a proxy that finds other ends of requests than Redis.
 
-// attack is what a hostile client sends; in chunks of the given size, or at once if that is 0.
+// attack is the input of a hostile client.
 type attack struct {
 	name, text string
-	chunk      int
+	chunk      int // bytes sent at a time; 0 sends all at once
 }
 
 func attacks() []attack {
@@ -34,7 +34,8 @@ func attacks() []attack {
 		{"endless line of LOCK", "LOCK " + strings.Repeat("x", 65_600), 0},
 		{"unbalanced quotes", "LOCK \"job 60s\r\n" + ping, 0},
 		{"quote then letter", "PING \"a\"b\r\n" + ping, 0},
-		{"http", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n" + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
+		{"http", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n" + lab.Encode("LOCK", "http", "60s") +
+			lab.Encode("SET", "http", "1"), 0},
 		{"http host", "Host: localhost\r\nContent-Length: 100\r\n\r\n" + lab.Encode("LOCK", "http", "60s"), 0},
 		{"post as array", lab.Encode("POST", "/") + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
 		{"host as array", lab.Encode("host:") + lab.Encode("LOCK", "http", "60s") + lab.Encode("SET", "http", "1"), 0},
@@ -46,11 +47,13 @@ func attacks() []attack {
 		{"no return", "*1\n$4\nPING\n" + ping, 0},
 		{"trailer unchecked", "*1\r\n$4\r\nPINGxx*2\r\n$4\r\nECHO\r\n$1\r\nazz" + ping, 0},
 		{"crlf in a name", lab.Encode("LO\r\nCK") + ping, 0},
-		{"text that says LOCK", lab.Encode("ECHO", lab.Encode("LOCK", "smuggled", "60s")) + ping, 0},
+		{"LOCK within text", lab.Encode("ECHO", lab.Encode("LOCK", "smuggled", "60s")) + ping, 0},
 		{"deep inline", "    \t PING   \"a\\x41\\n\"  \r\n" + ping, 0},
 	}
-	for _, count := range []string{"0", "-1", "-5", "+1", " 1", "01", "1 ", "", "-", "1x", "0x1", "1048577", "2147483647", "2147483648",
-		"9223372036854775807", "9223372036854775808", "18446744073709551617", "-9223372036854775808", "-9223372036854775809"} {
+	for _, count := range []string{"0", "-1", "-5", "+1", " 1", "01", "1 ", "", "-", "1x", "0x1", "1048577",
+		"2147483647", "2147483648",
+		"9223372036854775807", "9223372036854775808", "18446744073709551617", "-9223372036854775808",
+		"-9223372036854775809"} {
 		list = append(list, attack{"count " + count, "*" + count + "\r\n$4\r\nPING\r\n" + ping, 0})
 	}
 	for _, size := range []string{"-1", "-0", "+4", " 4", "04", "4 ", "", "4x", "536870913", "2000000000", "4294967300",
@@ -65,14 +68,13 @@ func attacks() []attack {
 	return list
 }
 
-// mount sends the attack on a fresh connection and returns what came back and whether that ended
-// the connection. An answer other than the expected one is waited for longer; without one to
-// expect, a moment of silence is the end.
-func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard {
+// mount sends the attack on a fresh connection. It returns the reply and whether the connection
+// was closed. Each time the server falls silent, complete decides whether the reply is all there.
+func (a attack) mount(t testing.TB, addr string, complete func(lab.Heard) bool) lab.Heard {
 	t.Helper()
 	c, err := lab.Connect(addr)
 	if err != nil {
-		t.Fatalf("%s: nobody accepts any more: %v", a.name, err)
+		t.Fatalf("the server accepts no connection: %v", err)
 	}
 	defer c.Reset()
 	chunk := a.chunk
@@ -81,21 +83,27 @@ func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard 
 	}
 	for rest := a.text; rest != ""; rest = rest[min(chunk, len(rest)):] {
 		if c.Put(rest[:min(chunk, len(rest))]) != nil {
-			break // it was hung up on, as it should be
+			break // the server has closed the connection, which some attacks deserve
 		}
 	}
-	deadline := time.Now().Add(lab.Patience)
-	if expected == nil {
-		deadline = time.Now().Add(500 * time.Millisecond) // to say nothing at all takes a busy Redis longer
-	}
-	return lab.Hear(c, "no sentinel was sent", func(got lab.Heard) bool {
-		return expected == nil && got.Text != "" || expected != nil && got == *expected || time.Now().After(deadline)
-	}, 30*time.Millisecond)
+	return lab.Hear(c, noSentinel, complete, 30*time.Millisecond)
 }
 
-// TestAttacks mounts every attack on Redis and on the proxy, which must answer alike and stay
-// small and quick.
-func TestAttacks(t *testing.T) {
+// whenIdle returns a function for mount that takes a reply as complete once the server is idle.
+func (attack) whenIdle(server *lab.Process) func(lab.Heard) bool {
+	deadline := time.Now().Add(lab.Patience)
+	return func(lab.Heard) bool { return lab.Idle(server) || time.Now().After(deadline) }
+}
+
+// whenEqual returns a function for mount that takes a reply as complete once it equals want.
+func (attack) whenEqual(want lab.Heard) func(lab.Heard) bool {
+	deadline := time.Now().Add(lab.Patience)
+	return func(got lab.Heard) bool { return got == want || time.Now().After(deadline) }
+}
+
+// TestAttacksAreAnsweredAsByRedis: Redis and the proxy answer each attack alike, and the proxy
+// stays small and spends little processor time.
+func TestAttacksAreAnsweredAsByRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	direct := lab.StartRedis(t)
@@ -103,9 +111,9 @@ func TestAttacks(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttacksUnauthenticated: before AUTH Redis takes no more than 10 arguments of 16 KB, which a
-// proxy that buffers commands would undo.
-func TestAttacksUnauthenticated(t *testing.T) {
+// TestAttacksBeforeAuthAreAnsweredAsByRedis: before AUTH, Redis takes at most 10 arguments of 16
+// KB. A proxy that buffers whole commands would lift that limit.
+func TestAttacksBeforeAuthAreAnsweredAsByRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	direct := lab.StartRedis(t, "--requirepass", "secret")
@@ -122,24 +130,38 @@ func TestAttacksUnauthenticated(t *testing.T) {
 func checkAttacks(t *testing.T, c *lab.Cluster, direct *lab.Redis, list []attack) {
 	t.Helper()
 	for _, a := range list {
-		before := c.CPU(t)
-		want := a.mount(t, direct.Addr, nil)
-		got := a.mount(t, c.Addr, &want)
-		if got != want {
-			t.Errorf("%s: got %.200q and then %s; Redis answers %.200q and is %s", a.name, got.Text, got.State, want.Text, want.State)
-		}
-		if used := c.CPU(t) - before; used > 400*time.Millisecond*lab.Slack {
-			t.Errorf("%s: cost %v of processor time", a.name, used)
-		}
+		t.Run(a.name, func(t *testing.T) {
+			before := c.CPU(t)
+			want := a.mount(t, direct.Addr, a.whenIdle(direct.Process))
+			got := a.mount(t, c.Addr, a.whenEqual(want))
+			if got != want {
+				t.Errorf("got %.200q, then %s, want Redis' %.200q, then %s", got.Text, got.State, want.Text, want.State)
+			}
+			wantCheap(t, c.Process, before)
+		})
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
-		t.Errorf("the proxy used up to %d MB, want under %d", peak, lab.MemoryBound)
+	wantMemoryBound(t, c.Process)
+}
+
+// wantCheap fails if the process has used much processor time since it had used before.
+func wantCheap(t testing.TB, p *lab.Process, before time.Duration) {
+	t.Helper()
+	if used, most := p.CPU(t)-before, 400*time.Millisecond*lab.Slack; used > most {
+		t.Errorf("got %v of processor time for the attack, want at most %v", used, most)
 	}
 }
 
-// TestAttackLockSizes: LOCK frames of many or huge arguments get an error, cost no memory, and
-// what follows is served.
-func TestAttackLockSizes(t *testing.T) {
+// wantMemoryBound fails if the process has ever used more memory than a proxy may use.
+func wantMemoryBound(t testing.TB, p *lab.Process) {
+	t.Helper()
+	if peak := p.Memory(t, "VmHWM"); peak > lab.MemoryBound {
+		t.Errorf("got a peak of %d MB of memory, want at most %d", peak, lab.MemoryBound)
+	}
+}
+
+// TestHugeLockArgumentsAreRefused: a LOCK with very many or very long arguments gets an error and
+// costs no memory. The proxy serves the commands that follow.
+func TestHugeLockArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for name, text := range map[string]string{
@@ -149,23 +171,24 @@ func TestAttackLockSizes(t *testing.T) {
 		"option":    lab.Encode("LOCK", "job", "60s", strings.Repeat("x", 20<<20)),
 		"token":     lab.Encode("UNLOCK", "job", strings.Repeat("0", 20<<20)),
 	} {
-		host := lab.Dial(t, c.Addr)
-		host.Timeout = 2 * time.Minute
-		host.Send(text)
-		if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") || len(got) > 300 {
-			t.Errorf("LOCK with a large %s: %.300q", name, got)
-		}
-		host.WantDo("+PONG\r\n", "PING")
+		t.Run(name, func(t *testing.T) {
+			host := lab.Dial(t, c.Addr)
+			host.Timeout = 2 * time.Minute
+			host.Send(text)
+			if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") ||
+				len(got) > 300 {
+				t.Errorf("got %.300q, want a short -ERR about the arguments", got)
+			}
+			host.WantDo("+PONG\r\n", "PING")
+		})
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
-		t.Errorf("the proxy used up to %d MB, want under %d", peak, lab.MemoryBound)
-	}
+	wantMemoryBound(t, c.Process)
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttacksSideBySide: hundreds of connections that announce much and send little, and others
-// that send lines without end.
-func TestAttacksSideBySide(t *testing.T) {
+// TestManyAttackersDoNotStopLocks: hundreds of connections announce large requests and send
+// little, or send lines without an end. Another client gets its locks, and the proxy stays small.
+func TestManyAttackersDoNotStopLocks(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	var all []*lab.Client
@@ -180,6 +203,6 @@ func TestAttacksSideBySide(t *testing.T) {
 		host.Unlock(key, host.Lock(key, "60s"))
 	}
 	if now := c.Memory(t, "VmRSS"); now > lab.MemoryBound {
-		t.Errorf("the proxy uses %d MB with %d such connections, want under %d", now, len(all), lab.MemoryBound)
+		t.Errorf("got %d MB with %d attackers, want at most %d", now, len(all), lab.MemoryBound)
 	}
 }

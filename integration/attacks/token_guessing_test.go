@@ -10,9 +10,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestTokenGuessing: only the token frees or extends a lock: not its number, not a part of it, not
-// one bit less, not anything by luck.
-func TestTokenGuessing(t *testing.T) {
+// TestOnlyTheTokenUnlocksOrExtends: neither the fence alone, nor a part of the token, nor a token
+// that differs in one digit, nor random guesses free or extend a lock.
+func TestOnlyTheTokenUnlocksOrExtends(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	c := lab.StartCluster(t, 3, "--master-timeout", "2s", "--max-ttl", "20m")
@@ -22,8 +22,10 @@ func TestTokenGuessing(t *testing.T) {
 	const wrong = "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n"
 	const empty = "-ERR invalid token: it is empty: did LOCK answer null?\r\n"
 	for guess, want := range map[string]string{
-		fence: wrong, fence + ":": wrong, secret: wrong, ":" + secret: wrong, token + "0": wrong, token[:56]: wrong, strings.ToUpper(token): wrong, "*": wrong, "": empty,
-		fence + ":" + secret[:39] + "*": wrong, fence + ":" + secret[:39] + "\x00": wrong, fence + ":" + strings.Repeat("0", 40): ":0\r\n",
+		fence: wrong, fence + ":": wrong, secret: wrong, ":" + secret: wrong,
+		token + "0": wrong, token[:56]: wrong, strings.ToUpper(token): wrong, "*": wrong, "": empty,
+		fence + ":" + secret[:39] + "*": wrong, fence + ":" + secret[:39] + "\x00": wrong,
+		fence + ":" + strings.Repeat("0", 40): ":0\r\n",
 		fence + ":" + secret[1:] + secret[:1]: ":0\r\n",
 	} {
 		if guess == strings.ToLower(guess) || want != wrong {
@@ -44,13 +46,13 @@ func TestTokenGuessing(t *testing.T) {
 		}
 	}
 	if info := lab.MapOf(desk.Do("LOCKINFO", "job")); info["held"] != "3" {
-		t.Errorf("after %d guesses LOCKINFO says %v", total, info)
+		t.Errorf("LOCKINFO after %d guesses: got %v, want held by 3", total, info)
 	}
-	desk.WantDo(":1\r\n", "EXTEND", "job", "9999999999999999:"+secret, "60s") // the number proves nothing, and matters nothing
+	desk.WantDo(":1\r\n", "EXTEND", "job", "9999999999999999:"+secret, "60s") // only the hex digits count
 	desk.Unlock("job", token)
 }
 
-// guess tries n tokens in pipelines: random ones, and the right one with one digit changed.
+// guess tries n tokens in pipelines: random tokens, and the right token with one digit changed.
 func guess(c *lab.Conn, r *rand.Rand, token string, n int) error {
 	const batch = 250
 	for ; n > 0; n -= batch {
@@ -73,7 +75,7 @@ func guess(c *lab.Conn, r *rand.Rand, token string, n int) error {
 		}
 		for range batch {
 			if reply, err := c.Next(); reply != ":0\r\n" || err != nil {
-				return fmt.Errorf("a guess was answered %.100q (%w)", reply, err)
+				return fmt.Errorf("a guess: got %.100q, %w, want 0", reply, err)
 			}
 		}
 	}

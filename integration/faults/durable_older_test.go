@@ -8,7 +8,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters that write everything to disk before they reply, and come back without their last writes.
+// Masters write everything to disk before they reply, and come back without their last writes.
 // Their record and their configuration do not show the loss. They must not vote before all locks
 // that they granted have expired.
 
@@ -42,9 +42,9 @@ type witness struct {
 	fresh   bool // it starts after the loss
 }
 
-// TestDurableOlder: a lock is held, and two of three durable masters come back without it. No other
-// client gets it before it expires, and its next fence is greater.
-func TestDurableOlder(t *testing.T) {
+// TestDurableMastersThatLostAWriteWait: a client holds a lock, and two of three durable masters
+// come back without it. No other client gets it before it expires, and the next fence is greater.
+func TestDurableMastersThatLostAWriteWait(t *testing.T) {
 	t.Parallel()
 	for _, tail := range lostTails() {
 		for _, w := range []witness{
@@ -82,7 +82,7 @@ func durableOlder(t *testing.T, tail lostTail, w witness) {
 	if w.fresh || w.granted {
 		l.Proxies[1].Kill()
 	}
-	for i, restart := range restarts { // no proxy looks before all of it is done
+	for i, restart := range restarts { // no proxy connects before both have restarted
 		l.Link(0, i).Isolate()
 		l.Link(1, i).Isolate()
 		restart()
@@ -112,7 +112,7 @@ func waitProbed(t testing.TB, masters []*lab.Redis) {
 	for i, s := range masters {
 		before[i] = scripts(s)
 	}
-	lab.Pass(t, 2*time.Second) // a probe may be more than one script
+	lab.Pass(t, 2*time.Second) // a probe may need more than one script
 	for i, s := range masters {
 		lab.WaitFor(t, fmt.Sprint("probes of master ", i+1), lab.Patience, func() bool { return scripts(s) >= before[i]+6 })
 	}

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestDurableOlderRelease: two of three durable masters lose their last write, a lock. The proxy
-// owes them the release of another lock, which arrives before they are looked at. It must not take
-// the place of the lost write in their proof.
-func TestDurableOlderRelease(t *testing.T) {
+// TestReleaseIsNoProofOfDurability: two of three durable masters lose their last write, a lock.
+// The proxy owes them the release of another lock, which arrives before it examines them. The
+// release must not take the place of the lost write in their proof.
+func TestReleaseIsNoProofOfDurability(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 6 * time.Second
 	for _, tail := range lostTails()[:2] {
@@ -30,7 +30,7 @@ func TestDurableOlderRelease(t *testing.T) {
 				l.Link(0, i).Isolate()
 				restart()
 			}
-			c.Do("UNLOCK", "other", other) // it is owed to both
+			c.Do("UNLOCK", "other", other) // the proxy owes it to both
 			l.Heal(t)
 			wantNextHolder(t, c, "job", token, until, maxTTL+quarantineMargin)
 		})

@@ -8,9 +8,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestEvictedUnseen: masters throw a lock away while no proxy runs, and have their policy back
-// before one starts. The number of evictions since the admission gives them away (L2).
-func TestEvictedUnseen(t *testing.T) {
+// TestEvictionWithoutProxyIsNoticed: masters evict a lock while no proxy runs, and get their
+// policy back before one starts. The proxy notices by the number of evictions since their
+// admission.
+func TestEvictionWithoutProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{})
@@ -27,12 +28,12 @@ func TestEvictedUnseen(t *testing.T) {
 	wantNextHolder(t, host, "job", token, until, 2*maxTTL)
 	lab.WaitAllVote(t, l, host)
 
-	// Evictions of before the admission count no more, for a new proxy neither.
+	// Evictions before the admission do not count, not even for a new proxy.
 	l.Proxies[0].Restart(t)
 	host = lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, host)
 	if text := l.Proxies[0].Log.String(); strings.Contains(text, "quarantine") {
-		t.Errorf("masters that had evicted keys before their admission are in quarantine:\n%s", text)
+		t.Errorf("got a quarantine for evictions before the admission, want none:\n%s", text)
 	}
 }
 
@@ -46,6 +47,6 @@ func evictLocks(t testing.TB, s *lab.Redis) {
 	})
 	s.Must(t, "CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
 	if s.Info(t, "stats", "evicted_keys") == "0" {
-		t.Fatal("nothing was evicted")
+		t.Fatal("evicted_keys: got 0, want some")
 	}
 }

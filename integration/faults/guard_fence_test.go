@@ -10,11 +10,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Fencing numbers across losses of memory, and deployments whose masters are all new.
+// Masters lose the counters of fences, or a whole deployment is new.
 
-// TestGuardFences: the fences of 40 keys go on rising after two of three masters were wiped, in
-// each way, after all three were, and after all three and the proxy.
-func TestGuardFences(t *testing.T) {
+// TestFencesRiseAfterWipes: the fences of 40 keys go on rising after two or all of three masters
+// have been wiped, in each way, and after all masters and proxies have restarted empty.
+func TestFencesRiseAfterWipes(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
@@ -27,7 +27,7 @@ func TestGuardFences(t *testing.T) {
 			key, host := fmt.Sprint("job-", i), hosts[i%2]
 			token := lab.LockSoon(t, host, key)
 			if token <= last[key] {
-				t.Fatalf("%s: %s has token %s after %s", what, key, token, last[key])
+				t.Fatalf("%s: %s: got token %s, want one above %s", what, key, token, last[key])
 			}
 			last[key] = token
 			lab.UnlockSurely(t, host, key, token)
@@ -35,7 +35,7 @@ func TestGuardFences(t *testing.T) {
 	}
 	lockAll("at first")
 	for n, masters := range [][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters} {
-		for _, w := range losses()[:3] { // after the fourth they would forget nothing
+		for _, w := range losses()[:3] { // after the fourth kind of loss these would lose no more
 			what := fmt.Sprintf("%d masters: %s (round %d)", len(masters), w.name, n)
 			var wiped []func()
 			for _, s := range masters {
@@ -63,17 +63,17 @@ func TestGuardFences(t *testing.T) {
 		p.Restart(t)
 		hosts[i] = lab.Dial(t, p.Addr)
 	}
-	lockAll("all masters and all proxies")
+	lockAll("all masters and all proxies restarted")
 }
 
-// TestGuardCounters: a master that comes back gets the fencing counters of the others, so that the
-// numbers rise when these are gone.
-func TestGuardCounters(t *testing.T) {
+// TestWipedMasterGetsCounters: a master that comes back empty gets the fencing counters of the
+// others, so that fences rise after these have gone.
+func TestWipedMasterGetsCounters(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, time.Second, lab.Config{Masters: 5, Relays: true})
 	host := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, host)
-	for m := range l.Masters[3:] { // these do not get the highest numbers
+	for m := range l.Masters[3:] { // the highest numbers do not reach these
 		l.Link(0, 3+m).Isolate()
 	}
 	token := ""
@@ -82,35 +82,37 @@ func TestGuardCounters(t *testing.T) {
 		lab.UnlockSurely(t, host, "job", token)
 	}
 	l.Heal(t)
+	lab.WaitAllVote(t, l, host)
 	clock := clockFence()
+	start := time.Now()
 	for _, s := range l.Masters[:2] {
 		s.RestartEmpty(t)
 	}
-	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting", "voting", "voting")
+	waitOut(t, host, start, 2)
 	lab.WaitAllVote(t, l, host)
-	l.Masters[2].Kill() // the only one that had them all the time
+	l.Masters[2].Kill() // it alone has had the highest numbers all the time
 	next := lab.LockSoon(t, host, "job")
 	if next <= token {
-		t.Errorf("token %s after %s", next, token)
+		t.Errorf("got token %s, want one above %s", next, token)
 	}
 	if fence := fenceOf(t, next); fence >= clock {
-		t.Errorf("fence %d, at a clock of %d: the counters of the others would have done", fence, clock)
+		t.Errorf("got fence %d, want one from the counters, below %d of the clock", fence, clock)
 	}
 }
 
-// fenceOf is the number of a token.
+// fenceOf returns the fence of a token.
 func fenceOf(t testing.TB, token string) int {
 	t.Helper()
 	return lab.Number(t, strings.TrimLeft(token[:16], "0"))
 }
 
-// clockFence is what the fence would be if it were taken from the clock now.
+// clockFence returns the fence that a proxy would take from the clock now.
 func clockFence() int { return int(time.Now().UnixMilli() << 11) }
 
-// TestGuardNew: a deployment of fresh masters locks at once, also where three proxies start in
-// front of it in the same instant, twenty times in a row; the log says what it was taken for. A
-// quarantine would last a minute.
-func TestGuardNew(t *testing.T) {
+// TestNewDeploymentNeedsNoQuarantine: three proxies start at the same moment with masters that are
+// all new. They grant locks without a quarantine, which would last a minute, and a log says that
+// the deployment is new. Twenty times in a row.
+func TestNewDeploymentNeedsNoQuarantine(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		l := lab.Start(t, lab.Config{Proxies: -1})
@@ -120,10 +122,10 @@ func TestGuardNew(t *testing.T) {
 			host.Unlock("job", lab.LockSoon(t, host, "job"))
 			lab.WaitAllVote(t, l, host)
 			if strings.Contains(p.Log.String(), "quarantine") {
-				t.Errorf("proxy %d put a master of a new deployment in quarantine:\n%s", i+1, p.Log)
+				t.Errorf("proxy %d: got a quarantine in a new deployment, want none:\n%s", i+1, p.Log)
 			}
 		}
-		lab.WaitFor(t, "word in a log that the deployment was taken for new", lab.Patience, func() bool {
+		lab.WaitFor(t, "a log that calls the deployment new", lab.Patience, func() bool {
 			return slices.ContainsFunc(proxies, func(p *lab.Proxy) bool {
 				return strings.Contains(p.Log.String(), "all masters are new: taken for a new deployment")
 			})
@@ -137,9 +139,9 @@ func TestGuardNew(t *testing.T) {
 	}
 }
 
-// TestGuardNewButOne: with one master that does not answer a deployment of new masters is not
-// taken for new at once, and is used after max-ttl all the same.
-func TestGuardNewButOne(t *testing.T) {
+// TestNewDeploymentWithoutOneMasterWaits: two new masters of three wait for max-ttl if the third
+// does not answer, because it may have granted locks. Then they vote.
+func TestNewDeploymentWithoutOneMasterWaits(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s"}})
@@ -147,22 +149,23 @@ func TestGuardNewButOne(t *testing.T) {
 	start := time.Now()
 	host := lab.Dial(t, l.StartProxy(t).Addr)
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
-	wantRefused(t, host, "job", start, maxTTL) // the wait for the third is as long again
+	wantRefused(t, host, "job", start, maxTTL) // the proxy waits as long again for the third master
 	l.Masters[2].RestartEmpty(t)
-	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
-	lab.WaitAllVote(t, l, host)
+	admittedAnew(t, l, host, 1)
 }
 
-// TestGuardStrict: with restart-guard strict a new deployment waits for the operator, and for max-ttl.
-func TestGuardStrict(t *testing.T) {
+// TestStrictNewDeploymentWaitsForAdmit: with restart-guard strict, new masters vote only after the
+// operator has admitted them and max-ttl has passed.
+func TestStrictNewDeploymentWaitsForAdmit(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s", "--restart-guard", "strict", "--admin-commands", "on"}})
+	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s", "--restart-guard", "strict",
+		"--admin-commands", "on"}})
 	start := time.Now()
 	proxies := l.StartProxies(t, 2)
 	host := lab.Dial(t, proxies[0].Addr)
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "quarantined")
 	for _, m := range l.Masters {
-		lab.WaitFor(t, "NOQUORUM to say how to admit "+m.Addr, lab.Patience, func() bool {
+		lab.WaitFor(t, "the remedy for "+m.Addr+" in NOQUORUM", lab.Patience, func() bool {
 			return strings.Contains(host.Do("LOCK", "job", "1s"), "no master has kept its memory: LOCKPROXY ADMIT "+m.Addr)
 		})
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", m.Addr)

@@ -8,13 +8,13 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What masters forget of locks that several hold, and get back.
+// Masters lose locks that several clients hold, or locks of several keys, and get them back.
 
-// several is locks of one kind that all hold at the same time.
+// several has locks of one kind that clients can hold at the same time.
 type several struct {
 	name   string
-	locks  [][]string // behind LOCK key ttl: two holders, or one
-	others [][]string // what is refused: key and options
+	locks  [][]string // the options of each LOCK
+	others [][]string // key and options of LOCKs that these exclude
 	keys   []string
 }
 
@@ -30,7 +30,7 @@ func severals() []several {
 	}
 }
 
-// take locks for all holders and returns the tokens.
+// take takes all locks and returns the tokens.
 func (s several) take(t testing.TB, host *lab.Client, ttl string) (tokens []string) {
 	t.Helper()
 	for _, options := range s.locks {
@@ -41,15 +41,15 @@ func (s several) take(t testing.TB, host *lab.Client, ttl string) (tokens []stri
 		})
 		tokens = append(tokens, token)
 	}
-	for _, key := range s.keys { // on all masters
-		lab.WaitFor(t, key+" is held", lab.Patience, func() bool {
+	for _, key := range s.keys {
+		lab.WaitFor(t, key+" on all masters", lab.Patience, func() bool {
 			return lab.MapOf(host.Do("LOCKINFO", key))["held"] == "3"
 		})
 	}
 	return tokens
 }
 
-// extend must find each lock held, again while too few masters vote.
+// extend extends each lock, which must be held. It tries again while too few masters vote.
 func (s several) extend(t testing.TB, host *lab.Client, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
@@ -62,26 +62,26 @@ func (s several) extend(t testing.TB, host *lab.Client, tokens []string) {
 			reply = host.Do(args...)
 			return !refusedNow(reply, true)
 		}) || reply != ":1\r\n" {
-			t.Fatalf("%q: %q", args, reply)
+			t.Fatalf("%q: got %q, want 1", args, reply)
 		}
 	}
 }
 
-// wantRefusedNow asks for what cannot be granted beside them. While one master is away another may
-// be too slow for an answer.
+// wantRefusedNow asks for locks that these exclude. While one master is away, NOQUORUM counts as
+// well, because another may be too slow.
 func (s several) wantRefusedNow(host *lab.Client) {
 	host.T.Helper()
 	for _, other := range s.others {
 		args := append([]string{"LOCK", other[0], "2s"}, other[1:]...)
 		if reply := host.Do(args...); reply != lab.Null2 && !refusedNow(reply, true) {
-			host.T.Fatalf("%q: %q", args, reply)
+			host.T.Fatalf("%q: got %q, want a refusal", args, reply)
 		}
 	}
 }
 
-// TestGuardKindsWiped: readers, slots or several keys are held, and two of three masters lose them.
-// Nobody gets what they exclude until max-ttl is over.
-func TestGuardKindsWiped(t *testing.T) {
+// TestKindsStayExclusiveAfterWipe: two of three masters lose the locks of readers, slots or
+// several keys. No client gets a lock that these exclude until max-ttl has passed.
+func TestKindsStayExclusiveAfterWipe(t *testing.T) {
 	t.Parallel()
 	for _, s := range severals() {
 		t.Run(s.name, func(t *testing.T) {
@@ -96,21 +96,22 @@ func TestGuardKindsWiped(t *testing.T) {
 			for _, m := range l.Masters[:2] {
 				m.RestartEmpty(t)
 			}
-			lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+			waitOut(t, host, start, 2)
 			other := s.others[0]
 			next := wantRefused(t, host, other[0], start, maxTTL, other[1:]...)
 			for _, token := range tokens {
 				if next <= token {
-					t.Errorf("the token after the wipe is %s, before it was %s", next, token)
+					t.Errorf("token after the wipe: got %s, want one above %s", next, token)
 				}
 			}
 		})
 	}
 }
 
-// TestKindsFilledIn: a master is killed and comes back empty while readers, slots or several keys
-// are held. Once it votes, EXTEND fills it in with each of them; so it counts when another is gone.
-func TestKindsFilledIn(t *testing.T) {
+// TestExtendFillsMasterWithKinds: a master comes back empty while clients hold readers' locks,
+// slots or several keys. Once it votes, EXTEND sets each lock on it. So it counts after another
+// has gone.
+func TestExtendFillsMasterWithKinds(t *testing.T) {
 	t.Parallel()
 	for _, s := range severals() {
 		t.Run(s.name, func(t *testing.T) {
@@ -120,10 +121,10 @@ func TestKindsFilledIn(t *testing.T) {
 			lab.WaitAllVote(t, l, host)
 			tokens := s.take(t, host, "4s")
 			l.Masters[2].RestartEmpty(t)
-			lab.WaitFor(t, "all vote, and the master has all of it", lab.Patience, func() bool {
+			lab.WaitFor(t, "all locks on the restarted master", lab.Patience, func() bool {
 				s.extend(t, host, tokens)
 				s.wantRefusedNow(host)
-				return s.stands(t, l.Masters[2], tokens)
+				return s.complete(t, l.Masters[2], tokens)
 			})
 			s.extend(t, host, tokens)
 			l.Masters[0].Kill()
@@ -134,12 +135,12 @@ func TestKindsFilledIn(t *testing.T) {
 	}
 }
 
-// stands reports whether a master has all of the tokens at all keys.
-func (s several) stands(t testing.TB, m *lab.Redis, tokens []string) bool {
+// complete reports whether a master has all tokens at all keys.
+func (s several) complete(t testing.TB, m *lab.Redis, tokens []string) bool {
 	t.Helper()
 	for _, key := range s.keys {
 		var all strings.Builder
-		for _, f := range standing(t, m, "lock:"+key) {
+		for _, f := range valuesOf(t, m, "lock:"+key) {
 			all.WriteString(f.Value + "\n")
 		}
 		for _, token := range tokens {

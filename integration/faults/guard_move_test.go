@@ -9,11 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Proxies that do not agree, and the operator's ways to change what they agree on.
+// Proxies have different settings, or an operator changes the settings of all.
 
-// TestGuardSettings: a proxy with other settings than the first never gets a vote, says which
-// setting it is, and does not disturb the first.
-func TestGuardSettings(t *testing.T) {
+// TestProxyWithOtherSettingsGetsNoVote: a proxy whose settings differ from the first one's gets no
+// vote, names the setting, and does not disturb the first.
+func TestProxyWithOtherSettingsGetsNoVote(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 2*time.Second, lab.Config{})
 	first := lab.Dial(t, l.Proxies[0].Addr)
@@ -30,42 +30,49 @@ func TestGuardSettings(t *testing.T) {
 		{[]string{"--fencing", "off"}, "belongs to proxies with fencing on (here off)"},
 		{[]string{"--restart-guard", "off"}, "belongs to proxies with restart-guard on (here off)"},
 		{[]string{"--masters", list + "," + other.Addr}, "belongs to proxies with another list of masters"},
-		{[]string{"--masters", strings.Join(lab.Addrs(l.Masters[:2]), ",")}, "belongs to proxies with another list of masters"},
-		{[]string{"--masters", "a@" + strings.Replace(list, ",", ",b@", 1)}, "belongs to proxies with another list of masters"},
+		{[]string{"--masters", strings.Join(lab.Addrs(l.Masters[:2]), ",")},
+			"belongs to proxies with another list of masters"},
+		{[]string{"--masters", "a@" + strings.Replace(list, ",", ",b@", 1)},
+			"belongs to proxies with another list of masters"},
 	} {
-		p := l.StartProxy(t, row.flags...)
-		host := lab.Dial(t, p.Addr)
-		lab.WaitReason(t, host, 0, row.says)
-		for start := time.Now(); time.Since(start) < 150*time.Millisecond; {
-			reply := host.Do("LOCK", "other", "1s")
-			if !strings.HasPrefix(reply, "-NOQUORUM 0 of ") || strings.Count(reply, row.says) < 2 {
-				t.Fatalf("%q: LOCK: %q", row.flags, reply)
+		t.Run(fmt.Sprintf("%.60q", row.flags), func(t *testing.T) {
+			p := l.StartProxy(t, row.flags...)
+			host := lab.Dial(t, p.Addr)
+			lab.WaitReason(t, host, 0, row.says)
+			for start := time.Now(); time.Since(start) < 150*time.Millisecond; {
+				reply := host.Do("LOCK", "other", "1s")
+				if !strings.HasPrefix(reply, "-NOQUORUM 0 of ") || strings.Count(reply, row.says) < 2 {
+					t.Fatalf("LOCK: got %q, want -NOQUORUM with %q twice", reply, row.says)
+				}
 			}
-		}
-		host.Do("UNLOCK", "job", "0000000000000000:"+token[17:]) // releases are sent, whatever the settings
-		if !p.Says(row.says) {
-			t.Errorf("%q: the log does not say %q", row.flags, row.says)
-		}
-		p.Kill()
-		lab.WaitAllVote(t, l, first)
-		lab.WaitFor(t, "LOCK through the first", lab.Patience, func() bool { return first.Do("LOCK", "free", "20ms") != lab.Null2 })
+			host.Do("UNLOCK", "job", "0000000000000000:"+token[17:]) // a proxy with any settings sends releases
+			if !p.Says(row.says) {
+				t.Errorf("the log lacks %q", row.says)
+			}
+			p.Kill()
+			lab.WaitAllVote(t, l, first)
+			lab.WaitFor(t, "LOCK through the first proxy", lab.Patience, func() bool {
+				return first.Do("LOCK", "free", "20ms") != lab.Null2
+			})
+		})
 	}
 	if n := lab.Holders(t, []*lab.Redis{other}, "other"); n != 0 {
-		t.Error("a lock was asked of a new master that waits for the others")
+		t.Errorf("locks on a new master that waits for the others: got %d, want none", n)
 	}
 }
 
-// TestGuardAdmit: LOCKPROXY ADMIT moves masters to other settings: nobody votes there for the
-// larger max-ttl, then the new proxy's do, and the old one's do not. What is no master, or votes
-// already, is left alone.
-func TestGuardAdmit(t *testing.T) {
+// TestAdmitMovesMastersToNewSettings: after LOCKPROXY ADMIT no master votes for as long as the
+// larger max-ttl. Then all vote for the new proxy, and none for the old one. ADMIT refuses an
+// unknown name, and leaves a master alone that votes already.
+func TestAdmitMovesMastersToNewSettings(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{})
 	old := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, old)
 	old.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", l.Masters[0].Addr)
-	old.WantDo("-ERR no such master 'nobody:1': it is one of "+strings.Join(lab.Addrs(l.Masters), ", ")+"\r\n", "LOCKPROXY", "ADMIT", "nobody:1")
+	old.WantDo("-ERR no such master 'nobody:1': it is one of "+strings.Join(lab.Addrs(l.Masters), ", ")+"\r\n",
+		"LOCKPROXY", "ADMIT", "nobody:1")
 	old.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", "master", "3")
 	lab.WaitAllVote(t, l, old)
 	p := l.StartProxy(t, "--max-ttl", "500ms")
@@ -76,33 +83,33 @@ func TestGuardAdmit(t *testing.T) {
 	for _, s := range l.Masters {
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
 	}
-	old.Do("EXTEND", "job", token, "2s") // the old proxy may not have seen it yet; it must not get through
+	old.Do("EXTEND", "job", token, "2s") // it must not succeed, even if the old proxy has not noticed
 	lab.WaitReason(t, host, 0, "was moved by LOCKPROXY ADMIT ")
 	lab.WaitStates(t, old, lab.Patience, "refused", "refused", "refused")
 	next := ""
 	for next == "" {
-		reply := host.Do("LOCK", "other", "500ms") // of a key that nobody holds
+		reply := host.Do("LOCK", "other", "500ms") // a free key
 		took := time.Since(start)
 		next = lab.TokenOf(reply)
 		if next == "" && !refusedNow(reply, took > maxTTL) && reply != lab.Null2 || took > maxTTL+time.Minute {
-			t.Fatalf("LOCK after ADMIT: %q after %v", reply, took)
+			t.Fatalf("LOCK %v after ADMIT: got %q, want a token after max-ttl, or a refusal", took, reply)
 		}
 		if reply := old.Do("LOCK", "free", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") {
-			t.Fatalf("LOCK through the old proxy after ADMIT: %q", reply)
+			t.Fatalf("LOCK through the old proxy after ADMIT: got %q, want -NOQUORUM", reply)
 		}
 	}
 	if took := time.Since(start); took < maxTTL {
-		t.Errorf("granted after %v, want the larger max-ttl of %v to be over", took, maxTTL)
+		t.Errorf("grant after ADMIT: got it after %v, want it after the larger max-ttl of %v", took, maxTTL)
 	}
 	if next = lab.LockSoon(t, host, "job", "500ms"); next <= token {
-		t.Errorf("token %s after %s", next, token)
+		t.Errorf("got token %s, want one above %s", next, token)
 	}
 }
 
-// TestGuardReplaced: a master is ended for good and an empty server put in its place, at the same
-// address, or at another under the same name. It votes after max-ttl, with counters that keep the
-// fences rising when the others are gone.
-func TestGuardReplaced(t *testing.T) {
+// TestReplacedMasterVotesAfterMaxTTL: an empty server takes the place of a dead master, at the
+// same address, or at another under the same name. It votes after max-ttl. It has the counters
+// that keep fences rising after the others have gone.
+func TestReplacedMasterVotesAfterMaxTTL(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	for name, move := range map[string]bool{"at the same address": false, "under the same name": true} {
@@ -111,7 +118,7 @@ func TestGuardReplaced(t *testing.T) {
 			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
 			host := lab.Dial(t, l.Proxies[0].Addr)
 			lab.WaitAllVote(t, l, host)
-			l.Link(0, 1).Isolate() // it does not get the highest numbers
+			l.Link(0, 1).Isolate() // the highest numbers do not reach this master
 			token := ""
 			for range 300 {
 				token = lab.LockSoon(t, host, "job")
@@ -133,21 +140,21 @@ func TestGuardReplaced(t *testing.T) {
 			lab.UnlockSurely(t, host, "other", lab.LockSoon(t, host, "other"))
 			lab.WaitAllVote(t, l, host)
 			if took := time.Since(start); took < maxTTL {
-				t.Errorf("it voted after %v", took)
+				t.Errorf("vote of the new master: got it after %v, want it after %v at least", took, maxTTL)
 			}
-			l.Masters[0].Pause(t) // the only one that had them all the time
+			l.Masters[0].Pause(t) // it alone has had the highest numbers all the time
 			next := lab.LockSoon(t, host, "job")
 			if fence := fenceOf(t, next); next <= token || fence >= clock {
-				t.Errorf("token %s after %s, at a clock of %d: want it just above", next, token, clock)
+				t.Errorf("got token %s, want one above %s and below %d of the clock", next, token, clock)
 			}
 			l.Masters[0].Resume()
 		})
 	}
 }
 
-// TestGuardGrown: from three masters to five, by the steps of docs/operations.md. A lock that was
-// held is not granted again before it has run out, and fences rise.
-func TestGuardGrown(t *testing.T) {
+// TestThreeMastersGrowToFive: the steps of docs/operations.md lead from three masters to five. A
+// held lock is not granted again before it expires, and fences rise.
+func TestThreeMastersGrowToFive(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
@@ -165,10 +172,10 @@ func TestGuardGrown(t *testing.T) {
 	for i := range 3 {
 		lab.WaitReason(t, one, i, "belongs to proxies with another list of masters")
 	}
-	wait := maxTTL + 500*time.Millisecond // the new ones are held back for as long as any belongs to others
+	wait := maxTTL + 500*time.Millisecond // the new masters wait for as long as one belongs to other proxies
 	lab.Poll(wait, func() bool {
 		if reply := two.Do("LOCK", "other", "1s"); !strings.HasPrefix(reply, "-NOQUORUM 0 of 5 ") {
-			t.Fatalf("LOCK before ADMIT: %q", reply)
+			t.Fatalf("LOCK before ADMIT: got %q, want -NOQUORUM 0 of 5", reply)
 		}
 		return false
 	})
@@ -183,14 +190,14 @@ func TestGuardGrown(t *testing.T) {
 		took := time.Since(start)
 		next = lab.TokenOf(reply)
 		if next == "" && !refusedNow(reply, took > maxTTL) || took > maxTTL+time.Minute {
-			t.Fatalf("LOCK after ADMIT: %q after %v", reply, took)
+			t.Fatalf("LOCK %v after ADMIT: got %q, want a token after max-ttl, or a refusal", took, reply)
 		}
 	}
 	if took := time.Since(start); took < maxTTL {
-		t.Errorf("granted %v after ADMIT", took)
+		t.Errorf("grant after ADMIT: got it after %v, want it after %v at least", took, maxTTL)
 	}
 	if next = lab.LockSoon(t, one, "held"); next <= token {
-		t.Errorf("token %s after %s", next, token)
+		t.Errorf("got token %s, want one above %s", next, token)
 	}
 	lab.WaitAllVote(t, l, one)
 	lab.WaitAllVote(t, l, two)
@@ -201,5 +208,5 @@ func TestGuardGrown(t *testing.T) {
 	for _, s := range l.Masters[:2] {
 		s.Kill()
 	}
-	lab.LockSoon(t, one, "five masters bear the loss of two")
+	lab.LockSoon(t, one, "after-the-loss-of-two")
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,17 +10,17 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters that lose their grants must not vote before all of these have run out. The proxies here
+// Masters that lose their grants must not vote before all of these have expired. The proxies here
 // have a max-ttl of one or two seconds, so that a quarantine ends soon.
 
-// margin returns by how much a quarantine must, and may, outlast max-ttl. The upper bound only
-// keeps a test from hanging; the tests of quorum check the exact time.
+// margin returns by how much a quarantine must outlast max-ttl, and by how much it may. The upper
+// bound keeps a test from hanging; the tests of package quorum check the exact time.
 func margin(maxTTL time.Duration) (least, most time.Duration) {
 	return maxTTL / 100, time.Minute
 }
 
-// refusedNow reports whether an error reply to LOCK is one to be sent again: too few masters vote
-// or, if a grant is possible by now, a majority granted and could not confirm the fence in time.
+// refusedNow reports whether a test should repeat a LOCK after this error: too few masters vote
+// or, if a grant is possible, a majority granted but did not confirm the fence in time.
 func refusedNow(reply string, possible bool) bool {
 	return strings.HasPrefix(reply, "-NOQUORUM ") || possible && strings.HasPrefix(reply, "-TRYAGAIN ")
 }
@@ -28,27 +29,28 @@ func refusedNow(reply string, possible bool) bool {
 type loss struct {
 	name    string
 	prepare func(t testing.TB, s *lab.Redis) (wiped func()) // called when the master votes and has no keys
-	says    string                                          // in NOQUORUM, if a proxy had seen it before
+	says    string                                          // in NOQUORUM, if the proxy knows the master
 }
 
 func losses() []loss {
 	return []loss{
-		{"killed, started empty", func(t testing.TB, s *lab.Redis) func() { return func() { s.RestartEmpty(t) } }, "restarted"},
+		{"killed, started empty", func(t testing.TB, s *lab.Redis) func() { return func() { s.RestartEmpty(t) } },
+			"restarted"},
 		{"FLUSHALL", func(t testing.TB, s *lab.Redis) func() { return func() { s.Must(t, "FLUSHALL") } }, "lost its memory"},
 		{"started with an old dump", func(t testing.TB, s *lab.Redis) func() {
 			dump := s.SaveRDB(t)
 			return func() { s.RestartWithRDB(t, dump) }
 		}, "restarted"},
-		{"killed, started with an AOF of another day", func(t testing.TB, s *lab.Redis) func() {
+		{"killed, started with an empty AOF", func(t testing.TB, s *lab.Redis) func() {
 			return func() { s.RestartKept(t, lab.AOFAlways()...) }
 		}, "restarted"},
 	}
 }
 
-// TestGuardWiped: a lock is held, and two of three masters lose it. No client gets the lock until
-// max-ttl has passed; then the two vote again, and the fence is greater. The same for a proxy that
-// was started only afterwards.
-func TestGuardWiped(t *testing.T) {
+// TestWipedMastersWaitForMaxTTL: two of three masters lose a held lock. No client gets the lock
+// until max-ttl has passed. Then the two vote again, and the fence is greater. The same holds for
+// a proxy that starts afterwards.
+func TestWipedMastersWaitForMaxTTL(t *testing.T) {
 	t.Parallel()
 	for _, w := range losses() {
 		for _, late := range []bool{false, true} {
@@ -58,62 +60,69 @@ func TestGuardWiped(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				const maxTTL = 2 * time.Second
-				l := lab.StartGuarded(t, maxTTL, lab.Config{})
-				host := lab.Dial(t, l.Proxies[0].Addr)
-				lab.WaitAllVote(t, l, host)
-				var wiped []func()
-				for _, s := range l.Masters[:2] {
-					wiped = append(wiped, w.prepare(t, s))
-				}
-				token := lab.LockSoon(t, host, "job", "2s")
-				lab.WantHolders(t, l.Masters, "job", 3)
-				if late {
-					l.Proxies[0].Kill()
-				}
-				start := time.Now()
-				for _, now := range wiped {
-					now()
-				}
-				if late {
-					l.Proxies[0].Restart(t)
-					host = lab.Dial(t, l.Proxies[0].Addr)
-				}
-				wantOut(t, host, w, late)
-				next := wantRefused(t, host, "job", start, maxTTL)
-				if next <= token {
-					t.Errorf("the token after the wipe is %s, before it was %s", next, token)
-				}
-				lab.WaitAllVote(t, l, host)
-				host.WantDo(":0\r\n", "UNLOCK", "job", token)
-				lab.UnlockSurely(t, host, "job", next)
+				wipeTwo(t, w, late)
 			})
 		}
 	}
 }
 
-// wantOut checks what clients and operators see of two masters in quarantine.
+// wipeTwo makes two of three masters lose a held lock. The proxy starts afterwards if late is set.
+func wipeTwo(t *testing.T, w loss, late bool) {
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	var wiped []func()
+	for _, s := range l.Masters[:2] {
+		wiped = append(wiped, w.prepare(t, s))
+	}
+	token := lab.LockSoon(t, host, "job", "2s")
+	lab.WantHolders(t, l.Masters, "job", 3)
+	if late {
+		l.Proxies[0].Kill()
+	}
+	start := time.Now()
+	for _, now := range wiped {
+		now()
+	}
+	if late {
+		l.Proxies[0].Restart(t)
+		host = lab.Dial(t, l.Proxies[0].Addr)
+	}
+	wantOut(t, host, w, late)
+	next := wantRefused(t, host, "job", start, maxTTL)
+	if next <= token {
+		t.Errorf("token after the wipe: got %s, want one above %s", next, token)
+	}
+	lab.WaitAllVote(t, l, host)
+	host.WantDo(":0\r\n", "UNLOCK", "job", token)
+	lab.UnlockSurely(t, host, "job", next)
+}
+
+// wantOut compares the replies to LOCK and LOCKPROXY MASTERS while two masters are in quarantine.
 func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 	t.Helper()
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	reply := ""
 	if !lab.Poll(time.Second, func() bool {
 		reply = host.Do("LOCK", "other", "1s")
-		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") && strings.Count(reply, "s ago, votes in ") == 2 &&
+		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") &&
+			strings.Count(reply, "s ago, votes in ") == 2 &&
 			(late || strings.Count(reply, w.says) == 2)
 	}) {
-		t.Errorf("LOCK with two masters in quarantine: %q, want it to say %q", reply, w.says)
+		t.Errorf("LOCK with two masters in quarantine: got %q, want -NOQUORUM with %q twice", reply, w.says)
 	}
 	for i, m := range lab.Elements(host.Do("LOCKPROXY", "MASTERS")) {
 		m := lab.MapOf(m)
-		if left := lab.Number(t, m["votes_in_ms"]); i < 2 && (left < 1 || left > 4072 || !strings.Contains(m["reason"], "votes in ")) || i == 2 && left != 0 {
-			t.Errorf("LOCKPROXY MASTERS: %v, want how long it is out", m)
+		if left := lab.Number(t, m["votes_in_ms"]); i < 2 &&
+			(left < 1 || left > 4072 || !strings.Contains(m["reason"], "votes in ")) || i == 2 && left != 0 {
+			t.Errorf("LOCKPROXY MASTERS: got %v, want the time until the vote of masters in quarantine only", m)
 		}
 	}
 }
 
-// wantRefused asks for key until it is granted, which must not happen within max-ttl of start, and
-// must soon after it. The options are for LOCK.
+// wantRefused asks for key until it is granted, which must not happen within max-ttl of start and
+// must happen soon after it. The options are for LOCK.
 func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, maxTTL time.Duration,
 	options ...string) (token string) {
 	t.Helper()
@@ -125,22 +134,23 @@ func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, ma
 		after, early := sent.Sub(start), time.Since(start) < maxTTL+least
 		switch {
 		case token != "" && early:
-			t.Fatalf("%s was granted %v after masters lost their memory", key, time.Since(start))
+			t.Fatalf("LOCK %s %v after masters lost their memory: got a token, want none before %v", key,
+				time.Since(start), maxTTL+least)
 		case token != "":
 			t.Logf("granted %v after masters lost their memory, at a max-ttl of %v", after, maxTTL)
 			return token
 		case reply != lab.Null2 && !refusedNow(reply, !early):
-			t.Fatalf("LOCK: %q, %v after masters lost their memory", reply, after)
+			t.Fatalf("LOCK %v after masters lost their memory: got %q, want a refusal", after, reply)
 		case after > maxTTL+most:
-			t.Fatalf("LOCK: %q, %v after masters lost their memory, at a max-ttl of %v", reply, after, maxTTL)
+			t.Fatalf("LOCK %v after masters lost their memory: got %q, want a token after max-ttl of %v", after, reply, maxTTL)
 		}
 		lab.Pass(t, 5*time.Millisecond)
 	}
 }
 
-// TestGuardWipedAgain: masters lose their memory again at the moment when they vote again. So one
-// proxy may have seen both quarantines, but not the votes between them.
-func TestGuardWipedAgain(t *testing.T) {
+// TestMastersWipedAtTheirVoteWaitAgain: masters lose their memory again at the moment when they
+// vote again. So a proxy may see two quarantines and not the votes between them.
+func TestMastersWipedAtTheirVoteWaitAgain(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
@@ -156,9 +166,7 @@ func TestGuardWipedAgain(t *testing.T) {
 	flush()
 	for i := range 8 {
 		for _, s := range l.Masters[:2] {
-			lab.WaitFor(t, "admitted", lab.Patience, func() bool {
-				return strings.HasPrefix(lab.Scalar(s.Do(t, "HGET", "lockproxy:state:lock:", "record")), "A ")
-			})
+			lab.WaitFor(t, "the admission of "+s.Addr, lab.Patience, func() bool { return admitted(t, s) })
 		}
 		key := fmt.Sprint("job-", i)
 		lab.LockSoon(t, one, key)
@@ -170,9 +178,12 @@ func TestGuardWipedAgain(t *testing.T) {
 	}
 }
 
-// TestGuardCountdown: what NOQUORUM and LOCKPROXY MASTERS say of the time left counts down to the
-// vote.
-func TestGuardCountdown(t *testing.T) {
+// countdown matches the reason of a master in quarantine.
+var countdown = regexp.MustCompile(`^lost its memory ([0-9]+)s ago, votes in ([0-9]+)s$`)
+
+// TestQuarantineCountsDown: NOQUORUM and LOCKPROXY MASTERS count down the time until the vote. The
+// two numbers in NOQUORUM are rounded, so their sum is 4 or 5 for a wait of a little under 5 s.
+func TestQuarantineCountsDown(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 2900*time.Millisecond, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
@@ -181,9 +192,13 @@ func TestGuardCountdown(t *testing.T) {
 		s.Must(t, "FLUSHALL")
 	}
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+	// The wait begins anew when the proxy learns that the other master has lost its memory as
+	// well.
+	const full = 4981 // ms
 	seen, last := map[string]bool{}, 1<<30
+	lastText := 1 << 30
 	for {
-		frame, now := host.Do("LOCKPROXY", "MASTERS"), time.Now()
+		frame := host.Do("LOCKPROXY", "MASTERS")
 		m := lab.MapOf(lab.Elements(frame)[0])
 		left := lab.Number(t, m["votes_in_ms"])
 		if m["state"] == "voting" {
@@ -193,23 +208,28 @@ func TestGuardCountdown(t *testing.T) {
 		if _, text, ok := strings.Cut(reply, l.Masters[0].Addr+" "); ok {
 			text, _, _ = strings.Cut(text, ";")
 			seen[strings.TrimSpace(text)] = true
+			if numbers := countdown.FindStringSubmatch(strings.TrimSpace(text)); numbers != nil {
+				ago, in := lab.Number(t, numbers[1]), lab.Number(t, numbers[2])
+				if sum := ago + in; sum < 4 || sum > 5 || in > lastText && in < 5 {
+					t.Errorf("NOQUORUM: got %q after a rest of %ds, want a lower rest, and a sum of 4s or 5s", text, lastText)
+				}
+				lastText = in
+			}
 		}
-		if left > last {
-			t.Errorf("votes_in_ms rose from %d to %d", last, left)
+		if left > last && left < full-10 {
+			t.Errorf("votes_in_ms: got %d after %d, want it to fall, or a new wait of %d", left, last, full)
 		}
 		last = left
-		lab.WaitFor(t, "50ms more", lab.Patience, func() bool { return time.Since(now) > 50*time.Millisecond })
+		lab.Pass(t, 50*time.Millisecond)
 	}
-	for _, want := range []string{"lost its memory 0s ago, votes in 5s", "lost its memory 1s ago, votes in 4s", "lost its memory 3s ago, votes in 2s"} {
-		if !seen[want] {
-			t.Errorf("NOQUORUM never said %q, but %v", want, seen)
-		}
+	if lastText == 1<<30 {
+		t.Errorf("NOQUORUM: got reasons %v, want the time until the vote in one at least", seen)
 	}
 }
 
-// TestGuardDurable: masters that write everything to disk before they answer, and did so before
-// the restart, vote at once and still show the lock.
-func TestGuardDurable(t *testing.T) {
+// TestDurableMastersVoteAtOnce: masters that write everything to disk before they reply, and did
+// so before the restart, vote without a quarantine and still have the lock.
+func TestDurableMastersVoteAtOnce(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Minute
 	l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
@@ -231,27 +251,28 @@ func TestGuardDurable(t *testing.T) {
 		}
 		lab.WaitAllVote(t, l, host)
 		if info := lab.MapOf(host.Do("LOCKINFO", key)); info["held"] != "3" {
-			t.Errorf("LOCKINFO: %v, want the lock on all three", info)
+			t.Errorf("LOCKINFO: got %v, want the lock on all three", info)
 		}
 		host.WantDo(lab.Null2, "LOCK", key, "1s")
 		host.WantDo(":1\r\n", "EXTEND", key, token, "60s")
 		host.Unlock(key, token)
 		if next := lab.LockSoon(t, host, key); next <= token {
-			t.Errorf("token %s after %s", next, token)
+			t.Errorf("got token %s, want one above %s", next, token)
 		}
 	}
 }
 
-// waitDurable waits for the mark that a master keeps its memory in this run.
+// waitDurable waits for the mark on a master that it has been durable in this run.
 func waitDurable(t testing.TB, s *lab.Redis) {
 	t.Helper()
 	run := s.RunID(t)
-	lab.WaitFor(t, "the durable mark", lab.Patience, func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Bulk(run) })
+	lab.WaitFor(t, "the durable mark", lab.Patience,
+		func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Bulk(run) })
 }
 
-// TestGuardNotDurable: a master that is durable only after its restart waits, although it kept all
-// its files.
-func TestGuardNotDurable(t *testing.T) {
+// TestMastersDurableOnlyAfterRestartWait: a master that becomes durable at its restart waits for
+// max-ttl, although it has kept all its files.
+func TestMastersDurableOnlyAfterRestartWait(t *testing.T) {
 	t.Parallel()
 	everySecond := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
 	for name, change := range map[string]func(testing.TB, *lab.Redis){
@@ -260,7 +281,8 @@ func TestGuardNotDurable(t *testing.T) {
 			s.Must(t, "CONFIG", "SET", "appendfsync", "always")
 			waitDurable(t, s)
 			s.Must(t, "CONFIG", "SET", "appendfsync", "everysec")
-			lab.WaitFor(t, "the mark gone", lab.Patience, func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Null2 })
+			lab.WaitFor(t, "the end of the durable mark", lab.Patience,
+				func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Null2 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

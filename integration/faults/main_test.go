@@ -1,5 +1,5 @@
-// Package faults shows that locks exclude each other while masters, networks, clocks and proxies
-// fail, and that nothing is left behind. It holds tests only, of the built binary; see lab.
+// Package faults tests that locks exclude each other while masters, networks, clocks and proxies
+// fail, and that no key is left afterwards. It tests the built binary; see package lab.
 package faults
 
 import (

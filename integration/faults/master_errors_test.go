@@ -9,11 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters that answer, but with an error, or that lost their scripts.
+// Masters answer with an error, or have lost their scripts.
 
-// TestB13ScriptFlush: after SCRIPT FLUSH or a restart, NOSCRIPT reached the caller (symfony#59686,
-// redsync#91).
-func TestB13ScriptFlush(t *testing.T) {
+// TestLostScriptsDoNotReachClients: SCRIPT FLUSH and restarts of masters cause no error. B13:
+// NOSCRIPT reached the caller (symfony#59686, redsync#91).
+func TestLostScriptsDoNotReachClients(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -56,6 +56,7 @@ func TestB13ScriptFlush(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
+// flushScripts sends SCRIPT FLUSH to the masters in turn until stop is closed.
 func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 	for i := 0; ; i++ {
 		select {
@@ -69,15 +70,12 @@ func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 	}
 }
 
-// TestB31ErrorReplies: MISCONF, READONLY, LOADING and the like were taken for a grant or a refusal
-// (node-redlock#11). They are no vote: harmless on a minority, NOQUORUM with the reason on a
-// majority.
-func TestB31ErrorReplies(t *testing.T) {
+// TestErrorOfMasterIsNoVote: MISCONF, READONLY, LOADING and the like from a minority do no harm;
+// from a majority they make NOQUORUM, with the reason. B31: they counted as a grant or a refusal
+// (node-redlock#11).
+func TestErrorOfMasterIsNoVote(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []struct {
-		name, says string
-		begin      func(*lab.Redis, testing.TB) (end func())
-	}{
+	for _, fault := range []masterError{
 		{"too few replicas", "NOREPLICAS", (*lab.Redis).TooFewReplicas},
 		{"out of memory", "OOM", (*lab.Redis).OutOfMemory},
 		{"became a replica", "", (*lab.Redis).ReadOnly},
@@ -89,44 +87,56 @@ func TestB31ErrorReplies(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
-			c := lab.StartCluster(t, 5)
-			host := lab.Dial(t, c.Addr)
-			var ends []func()
-			for i, s := range c.Masters[:3] {
-				ends = append(ends, fault.begin(s, t))
-				if i == 2 {
-					break
-				}
-				for n := range 10 {
-					key := fmt.Sprintf("job-%d-%d", i, n)
-					host.Unlock(key, host.Lock(key, "60s"))
-				}
-			}
-			reply := ""
-			lab.WaitFor(t, "NOQUORUM that tells of "+fault.says, lab.Patience, func() bool {
-				reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
-				if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-					t.Fatalf("LOCK: %q, want NOQUORUM", reply)
-				}
-				return strings.Contains(reply, fault.says)
-			})
-			for _, s := range c.Masters[:3] {
-				if !strings.Contains(reply, s.Addr+" ") {
-					t.Errorf("%q does not name %s", reply, s.Addr)
-				}
-			}
-			for _, end := range ends {
-				end()
-			}
-			host.Unlock("job", lab.Grant(t, host, "job"))
-			lab.WantNoStray(t, c.Masters, c.Proxy)
+			wantNoVote(t, fault)
 		})
 	}
 }
 
-// TestReleaseOwedToFailingMaster: a master that takes no writes for a while still loses the key of
-// a lock that was released meanwhile.
-func TestReleaseOwedToFailingMaster(t *testing.T) {
+// masterError is a fault that makes a master answer writes with an error.
+type masterError struct {
+	name, says string
+	begin      func(*lab.Redis, testing.TB) (end func())
+}
+
+// wantNoVote begins the fault on one master after the other until no majority is left, and ends
+// it.
+func wantNoVote(t *testing.T, fault masterError) {
+	c := lab.StartCluster(t, 5)
+	host := lab.Dial(t, c.Addr)
+	var ends []func()
+	for i, s := range c.Masters[:3] {
+		ends = append(ends, fault.begin(s, t))
+		if i == 2 {
+			break
+		}
+		for n := range 10 {
+			key := fmt.Sprintf("job-%d-%d", i, n)
+			host.Unlock(key, host.Lock(key, "60s"))
+		}
+	}
+	reply := ""
+	lab.WaitFor(t, "NOQUORUM because of "+fault.says, lab.Patience, func() bool {
+		reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
+		if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+			t.Fatalf("LOCK: got %q, want -NOQUORUM 2 of 5", reply)
+		}
+		return strings.Contains(reply, fault.says)
+	})
+	for _, s := range c.Masters[:3] {
+		if !strings.Contains(reply, s.Addr+" ") {
+			t.Errorf("LOCK: got %q, want %s in it", reply, s.Addr)
+		}
+	}
+	for _, end := range ends {
+		end()
+	}
+	host.Unlock("job", lab.Grant(t, host, "job"))
+	lab.WantNoStray(t, c.Masters, c.Proxy)
+}
+
+// TestReleaseReachesMasterAfterItsErrors: a master refuses writes for a while, and clients release
+// locks meanwhile. The proxy removes their keys there later.
+func TestReleaseReachesMasterAfterItsErrors(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -134,7 +144,8 @@ func TestReleaseOwedToFailingMaster(t *testing.T) {
 	for i := range 20 {
 		tokens = append(tokens, host.Lock(fmt.Sprintf("job-%d", i), "60s"))
 	}
-	lab.WaitFor(t, "all keys on the first master", lab.Patience, func() bool { return len(lab.LockKeys(t, c.Masters[0])) == 20 })
+	lab.WaitFor(t, "all keys on the first master", lab.Patience,
+		func() bool { return len(lab.LockKeys(t, c.Masters[0])) == 20 })
 	c.Masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	for i, token := range tokens {
 		host.Unlock(fmt.Sprintf("job-%d", i), token)
@@ -143,43 +154,45 @@ func TestReleaseOwedToFailingMaster(t *testing.T) {
 	lab.WantKeysGone(t, c.Masters, 2*lab.Patience)
 }
 
-// TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is
-// left.
-func TestTopUp(t *testing.T) {
+// TestMasterThatWasAwayIsToppedUp: a master that was away when a client took a lock gets that lock
+// later, with the rest of its ttl.
+func TestMasterThatWasAwayIsToppedUp(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	c.Masters[0].Kill()
-	lab.WaitFor(t, "the lane noticed", lab.Patience, func() bool {
-		token := lab.Grant(t, host, "warm-up")
-		host.Unlock("warm-up", token)
-		return true
-	})
+	host.Unlock("warm-up", lab.Grant(t, host, "warm-up"))
 	token := host.Lock("job", "60s")
 	c.Masters[0].RestartEmpty(t)
-	lab.WaitFor(t, "topped up", lab.Patience, func() bool { return c.Masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" })
+	lab.WaitFor(t, "the top-up", lab.Patience, func() bool {
+		return c.Masters[0].Do(t, "EXISTS",
+			"lock:job") == ":1\r\n"
+	})
 	if left := c.Masters[0].Do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
-		t.Errorf("topped up with %q ms", left)
+		t.Errorf("PTTL after the top-up: got %q, want under 60000 ms", left)
 	}
 	if one, two := c.Masters[0].Do(t, "GET", "lock:job"), c.Masters[1].Do(t, "GET", "lock:job"); one != two {
-		t.Errorf("topped up as %q, elsewhere it is %q", one, two)
+		t.Errorf("value after the top-up: got %q, want %q as on another master", one, two)
 	}
 	c.Masters[1].Kill()
 	host.Unlock("job", token)
 }
 
-// TestMasterTwice: the same server under two names must not vote twice; a replica must not vote.
-func TestMasterTwice(t *testing.T) {
+// TestServerUnderTwoNamesVotesOnce: one of two names of a server has no vote, also without the
+// restart guard.
+func TestServerUnderTwoNamesVotesOnce(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 3)
 	_, port, _ := strings.Cut(servers[0].Addr, ":")
-	p := lab.StartProxy(t, "--upstream", servers[2].Addr, "--masters", servers[0].Addr+",localhost:"+port+","+servers[1].Addr, "--restart-guard", "off")
+	p := lab.StartProxy(t, "--upstream", servers[2].Addr, "--masters",
+		servers[0].Addr+",localhost:"+port+","+servers[1].Addr, "--restart-guard", "off")
 	p.WaitVoting(t)
 	host := lab.Dial(t, p.Addr)
 	host.Unlock("job", host.Lock("job", "60s")) // two of three are enough
 	servers[1].Kill()
 	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
 		reply := host.Do("LOCK", "job", "50ms")
-		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") && strings.Contains(reply, "localhost:"+port)
+		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") &&
+			strings.Contains(reply, "localhost:"+port)
 	})
 }

@@ -10,12 +10,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Five masters, of which up to three are killed, hung or slow.
+// Up to three of five masters are dead, hung or slow.
 
-// TestMastersKilled: two killed, everything works, also for redis-cli; three killed, NOQUORUM names
-// them. B11: one node down raised an error instead of using the quorum
-// (redlock-rb#60).
-func TestMastersKilled(t *testing.T) {
+// TestTwoDeadMastersOfFiveDoNoHarm: with two masters dead all commands work, also from redis-cli.
+// With three dead, NOQUORUM names them. B11: one dead node caused an error instead of a decision
+// by the majority (redlock-rb#60).
+func TestTwoDeadMastersOfFiveDoNoHarm(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
 	c := lab.StartCluster(t, 5)
@@ -36,35 +36,37 @@ func TestMastersKilled(t *testing.T) {
 		for i := range 10 {
 			out, err := exec.Command(cli, "-p", port, "LOCK", fmt.Sprintf("cli-%d-%d", dead, i), "30000").Output()
 			if token := strings.TrimSpace(string(out)); err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
-				t.Fatalf("redis-cli LOCK with %d masters dead: %q, %v", dead, out, err)
+				t.Fatalf("redis-cli LOCK with %d masters dead: got %q, %v, want a token", dead, out, err)
 			}
 		}
 	}
-	lab.WaitFor(t, "every dead master known as refusing connections", lab.Patience, func() bool {
+	lab.WaitFor(t, "NOQUORUM because three masters refuse connections", lab.Patience, func() bool {
 		reply := lab.NotLate(host.Do("LOCK", "job", "30s"))
 		if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-			t.Fatalf("LOCK with 3 masters dead: %q", reply)
+			t.Fatalf("LOCK with 3 masters dead: got %q, want -NOQUORUM 2 of 5", reply)
 		}
 		return strings.Count(reply, " refused the connection") == 3
 	})
 	reply := lab.NotLate(host.Do("UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40)))
 	for _, dead := range c.Masters[:3] {
 		if want := dead.Addr + " refused the connection"; !strings.Contains(reply, want) {
-			t.Errorf("UNLOCK answered %q, want %q in it", reply, want)
+			t.Errorf("UNLOCK with 3 masters dead: got %q, want %q in it", reply, want)
 		}
 	}
 	if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-		t.Errorf("UNLOCK with 3 masters dead: %q", reply)
+		t.Errorf("UNLOCK with 3 masters dead: got %q, want -NOQUORUM 2 of 5", reply)
 	}
 	host.WantDo(lab.Bulk("3"), "GET", "passes")
 
 	c.Masters[2].RestartEmpty(t)
-	lab.WaitFor(t, "LOCK after a master came back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
+	lab.WaitFor(t, "LOCK after a master came back", lab.Patience,
+		func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
 }
 
-// TestMastersHung: SIGSTOP of two masters does not prevent locks; of three it makes LOCK reply
-// NOQUORUM, while pass-through goes on. The tests of quorum check how long both take.
-func TestMastersHung(t *testing.T) {
+// TestTwoHungMastersOfFiveDoNoHarm: SIGSTOP of two masters does not prevent locks. With three
+// stopped LOCK answers NOQUORUM, and other commands still work. The tests of package quorum check
+// how long both take.
+func TestTwoHungMastersOfFiveDoNoHarm(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "2s")
 	host := lab.Dial(t, c.Addr)
@@ -83,11 +85,11 @@ func TestMastersHung(t *testing.T) {
 	}
 	reply := lab.NotLate(host.Do("LOCK", "job", "60s"))
 	if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-		t.Errorf("LOCK with 3 masters hung: %q", reply)
+		t.Errorf("LOCK with 3 masters hung: got %q, want -NOQUORUM 2 of 5", reply)
 	}
 	for _, s := range c.Masters[:3] {
 		if !strings.Contains(reply, s.Addr+" ") {
-			t.Errorf("%q does not name %s", reply, s.Addr)
+			t.Errorf("LOCK with 3 masters hung: got %q, want %s in it", reply, s.Addr)
 		}
 	}
 	host.WantDo(lab.Bulk("3"), "GET", "passes")
@@ -97,34 +99,40 @@ func TestMastersHung(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestMastersHungText: the reply says how long was waited.
-func TestMastersHungText(t *testing.T) {
+// TestNOQUORUMNamesTheTimeout: the reply says for how long the proxy has waited for a hung master.
+func TestNOQUORUMNamesTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
 	host := lab.Dial(t, c.Addr)
-	for _, s := range c.Masters[:2] {
-		s.Pause(t)
-	}
-	reply := lab.NotLate(host.Do("LOCK", "job", "60s"))
-	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: %s gave no answer in 50ms; %s gave no answer in 50ms\r\n",
-		c.Masters[0].Addr, c.Masters[1].Addr)
-	if reply != want {
-		t.Errorf("got  %q\nwant %q", reply, want)
+	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: "+
+		"%s gave no answer in 50ms; %s gave no answer in 50ms\r\n", c.Masters[0].Addr, c.Masters[1].Addr)
+	reply := ""
+	if !lab.Poll(lab.Patience, func() bool { // again if the third master takes more than 50ms on a busy machine
+		for _, s := range c.Masters[:2] {
+			s.Pause(t)
+		}
+		reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
+		for _, s := range c.Masters[:2] {
+			s.Resume()
+		}
+		return reply == want
+	}) {
+		t.Errorf("LOCK with 2 masters hung: got %q, want %q", reply, want)
 	}
 }
 
-// TestMastersHidden: with show-masters off the addresses do not reach clients.
-func TestMastersHidden(t *testing.T) {
+// TestShowMastersOffHidesAddresses: with show-masters off clients do not see addresses of masters.
+func TestShowMastersOffHidesAddresses(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--show-masters=false")
 	host := lab.Dial(t, c.Addr)
 	c.Masters[0].Kill()
 	c.Masters[2].Kill()
-	lab.WaitFor(t, "both dead masters known as refusing connections", lab.Patience, func() bool {
+	lab.WaitFor(t, "NOQUORUM because two masters refuse connections", lab.Patience, func() bool {
 		reply := host.Do("LOCK", "job", "60s")
 		for _, s := range c.Masters {
 			if strings.Contains(reply, s.Addr) {
-				t.Fatalf("%q shows the address %s", reply, s.Addr)
+				t.Fatalf("LOCK: got %q, want no address such as %s in it", reply, s.Addr)
 			}
 		}
 		return reply == "-NOQUORUM 1 of 3 masters can vote, 2 needed: master 1 refused the connection; "+
@@ -132,10 +140,10 @@ func TestMastersHidden(t *testing.T) {
 	})
 }
 
-// TestMastersSlow: two masters slower than the master timeout do not prevent locks, three do. They
-// are ten times as slow: on a busy machine the timer of the proxy may fire so late that answers
-// which were due after the timeout count.
-func TestMastersSlow(t *testing.T) {
+// TestTwoSlowMastersOfFiveDoNoHarm: two masters that are slower than master-timeout do not prevent
+// locks, and three do. Their answers take five times as long, because on a busy machine the
+// proxy's timer may fire late.
+func TestTwoSlowMastersOfFiveDoNoHarm(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 6)
 	upstream, masters := servers[0], servers[1:]
@@ -155,8 +163,9 @@ func TestMastersSlow(t *testing.T) {
 			host.Unlock(key, host.Lock(key, "60s"))
 		}
 	}
-	if reply := lab.NotLate(host.Do("LOCK", "job", "60s")); !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
-		t.Errorf("LOCK with 3 slow masters: %q", reply)
+	if reply := lab.NotLate(host.Do("LOCK", "job", "60s")); !strings.HasPrefix(reply,
+		"-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+		t.Errorf("LOCK with 3 slow masters: got %q, want -NOQUORUM 2 of 5", reply)
 	}
 	host.WantDo("+PONG\r\n", "PING")
 	for _, r := range relays {

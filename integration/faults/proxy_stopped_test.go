@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,14 +10,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Proxies that are stopped or killed at the worst moment.
+// Proxies are stopped or killed at the worst moment.
 
-// TestProxyStopped: a proxy is stopped, for longer than the ttl, at random points of a LOCK. A
-// grant that it gives out afterwards must be good: the clock is read again behind the last wait.
-// Between that and the write lie some microseconds in which the stop may fall; a LOCK takes 5ms
-// here, so no more than two stops can be taken for such bad luck. 300 stops if INTEGRATION_LONG is
-// set.
-func TestProxyStopped(t *testing.T) {
+// TestProxyGrantsNoExpiredLockAfterStop: a proxy is stopped for longer than the ttl, at random
+// points of a LOCK. A grant that it returns afterwards must be valid, because the proxy reads the
+// clock again after its last wait. The stop may fall into the few microseconds from there to the
+// write. A LOCK takes 5ms here, so that may happen twice. The test stops a proxy 300 times if
+// INTEGRATION_LONG is set.
+func TestProxyGrantsNoExpiredLockAfterStop(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -30,10 +29,7 @@ func TestProxyStopped(t *testing.T) {
 	host := lab.Dial(t, p.Addr)
 	const ttl = 200 * time.Millisecond
 	granted, stale := 0, 0
-	stops := 30
-	if os.Getenv("INTEGRATION_LONG") != "" {
-		stops = 300
-	}
+	stops := lab.Long(30, 300)
 	for i := range stops {
 		key := fmt.Sprint("job-", i)
 		reply := host.Later("LOCK", key, fmt.Sprint(ttl.Milliseconds()), "FULL")
@@ -47,12 +43,12 @@ func TestProxyStopped(t *testing.T) {
 			t.Fatal(a.Err)
 		}
 		if a.At.Before(resumed) {
-			continue // it was sent before the stop
+			continue // the reply came before the stop
 		}
 		parts := lab.Fields(a.Reply)
 		if len(parts) != 3 {
 			if !strings.HasPrefix(a.Reply, "-TRYAGAIN ") && !strings.HasPrefix(a.Reply, "-NOQUORUM ") && a.Reply != lab.Null2 {
-				t.Errorf("LOCK: %q", a.Reply)
+				t.Errorf("LOCK: got %q, want a grant or a refusal", a.Reply)
 			}
 			continue
 		}
@@ -61,15 +57,15 @@ func TestProxyStopped(t *testing.T) {
 			stale++
 		}
 	}
-	t.Logf("%d stops, %d grants after one, %d of them stale", stops, granted, stale)
+	t.Logf("%d stops, %d grants after one, %d of them expired", stops, granted, stale)
 	if stale > 2 {
-		t.Errorf("%d of %d grants were given out although no majority had the key any more", stale, granted)
+		t.Errorf("grants of locks that a majority no longer had: got %d of %d, want at most 2", stale, granted)
 	}
 }
 
-// TestProxyKilled: a proxy dies with a thousand locks. All are free by their ttl, through another
-// proxy, and fences rise.
-func TestProxyKilled(t *testing.T) {
+// TestLocksOfKilledProxyExpire: a proxy dies with a thousand locks. Clients of another proxy get
+// all of them after their ttl, and fences rise.
+func TestLocksOfKilledProxyExpire(t *testing.T) {
 	t.Parallel()
 	const locks, ttl = 1000, 3 * time.Second
 	l := lab.Start(t, lab.Config{Proxies: 2, Flags: []string{"--restart-guard", "off"}})
@@ -86,9 +82,9 @@ func TestProxyKilled(t *testing.T) {
 			return next != ""
 		})
 		if next <= token {
-			t.Errorf("%s: token %s after %s", key, next, token)
+			t.Errorf("%s: got token %s, want one above %s", key, next, token)
 		}
 		other.Unlock(key, next)
 	}
-	lab.WantKeysGone(t, l.Masters, lab.Patience) // those of the second proxy have 30s
+	lab.WantKeysGone(t, l.Masters, lab.Patience) // sooner than the 30s of the second proxy's locks
 }

@@ -8,16 +8,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What LOCK answers and LOCKPROXY MASTERS shows where only an operator can help names the remedy
-// (L11).
+// If only an operator can help, the replies to LOCK and LOCKPROXY MASTERS name the remedy.
 
-// TestRemedyOneDeadOneRestarted: one of three masters is dead and one has lost its counters.
-// Nothing but the dead one, or the operator, can tell how high the fences were.
-func TestRemedyOneDeadOneRestarted(t *testing.T) {
+// TestRemedyForOneDeadAndOneWipedMaster: one of three masters is dead and one has lost its
+// counters. Only the dead one, or the operator, knows how high the fences were.
+func TestRemedyForOneDeadAndOneWipedMaster(t *testing.T) {
 	t.Parallel()
 	for name, help := range map[string]func(*testing.T, *lab.Lab, *lab.Client){
 		"the dead one is started": func(t *testing.T, l *lab.Lab, c *lab.Client) {
-			l.Masters[0].RestartEmpty(t) // a dead one that kept nothing: then too many have lost their counters
+			l.Masters[0].RestartEmpty(t) // it, too, has lost its counters; then the clock decides
 		},
 		"ADMIT": func(t *testing.T, l *lab.Lab, c *lab.Client) {
 			c.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", l.Masters[1].Addr)
@@ -33,22 +32,23 @@ func TestRemedyOneDeadOneRestarted(t *testing.T) {
 			l.Masters[0].Kill()
 			l.Masters[1].RestartEmpty(t)
 			lab.WaitStates(t, host, lab.Patience, "down", "quarantined", "voting")
-			lab.WaitReason(t, host, 1, "waits for ") // its time is over
+			lab.WaitReason(t, host, 1, "waits for ") // after its quarantine
 			reason := lab.ReasonOf(host, 1)
 			wantRemedy(t, "LOCKPROXY MASTERS", reason, "LOCKPROXY ADMIT "+l.Masters[1].Addr, l.Masters[0].Addr)
 			wantRemedy(t, "LOCK", host.Do("LOCK", "other", "1s"), "LOCKPROXY ADMIT "+l.Masters[1].Addr)
 			help(t, l, host)
-			lab.WaitStates(t, host, lab.Patience, map[bool]string{true: "down", false: "voting"}[name == "ADMIT"], "voting", "voting")
+			lab.WaitStates(t, host, lab.Patience, map[bool]string{true: "down", false: "voting"}[name == "ADMIT"],
+				"voting", "voting")
 			if next := lab.LockSoon(t, host, "job"); next <= token {
-				t.Errorf("token %s after %s", next, token)
+				t.Errorf("got token %s, want one above %s", next, token)
 			}
 		})
 	}
 }
 
-// TestRemedyOtherMasters: proxies that call a master localhost came first and are gone. Those that
-// call it 127.0.0.1 say what lets them in, and it does.
-func TestRemedyOtherMasters(t *testing.T) {
+// TestRemedyForAnotherListOfMasters: the first proxy named the masters localhost, and has ended.
+// One that names them 127.0.0.1 names the remedy, which works.
+func TestRemedyForAnotherListOfMasters(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: -1})
@@ -78,5 +78,5 @@ func wantRemedy(t testing.TB, where, text string, remedies ...string) {
 			return
 		}
 	}
-	t.Errorf("%s says %q, want one of %q in it", where, text, remedies)
+	t.Errorf("%s: got %q, want one of %q in it", where, text, remedies)
 }

@@ -10,13 +10,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Messages that arrive in another order than they were sent. On one lane they cannot; through
-// several proxies they do.
+// Requests of several proxies may arrive in another order than they were sent. Those of one lane
+// cannot.
 
-// TestReordered: four messages of four proxies, about one key on one master, arrive there in every
-// order: a late EXTEND and a late UNLOCK by the old holder, the SET of the new one, its EXTEND.
-// None may shorten or delete what the new one was granted, and at the end nothing may be left.
-func TestReordered(t *testing.T) {
+// TestLateRequestsLeaveNextLockAlone: four requests of four proxies for one key arrive at one
+// master in every order: a late EXTEND and a late UNLOCK of the old holder, and the SET and an
+// EXTEND of the new one. None shortens or deletes the new holder's lock, and in the end no key is
+// left.
+func TestLateRequestsLeaveNextLockAlone(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Masters: 3, Proxies: 4, Relays: true, Flags: []string{"--restart-guard", "off"}})
 	var clients []*lab.Client
@@ -41,7 +42,8 @@ func TestReordered(t *testing.T) {
 		for _, p := range order {
 			before := lab.Calls(t, l.Masters[0])
 			l.Link(p, 0).Thaw()
-			lab.WaitFor(t, "the held message executed", lab.Patience, func() bool { return lab.Calls(t, l.Masters[0]) != before })
+			lab.WaitFor(t, "the held request at the master", lab.Patience,
+				func() bool { return lab.Calls(t, l.Masters[0]) != before })
 			wantUntouched(t, l, key, token, 48*time.Second)
 		}
 		clients[i%4].Unlock(key, token)
@@ -53,7 +55,7 @@ func TestReordered(t *testing.T) {
 	l.WantNoStray(t)
 }
 
-// wantUntouched fails unless a majority keeps the token for at least as long as said.
+// wantUntouched fails unless a majority has the token and keeps it for at least the given time.
 func wantUntouched(t testing.TB, l *lab.Lab, key, token string, least time.Duration) {
 	t.Helper()
 	n := 0
@@ -63,7 +65,7 @@ func wantUntouched(t testing.TB, l *lab.Lab, key, token string, least time.Durat
 		}
 	}
 	if left := lab.Left(t, l.Masters, key); n <= len(l.Masters)/2 || left[len(left)/2] < least {
-		t.Errorf("%s is on %d masters for %v, want a majority to have it for %v", key, n, left, least)
+		t.Errorf("%s: got it on %d masters for %v, want it on a majority for %v", key, n, left, least)
 	}
 }
 
@@ -80,14 +82,16 @@ func permutations(n int) (list [][]int) {
 	return list
 }
 
-// TestLateGrant: the SET of one proxy reaches a master after another proxy's release has passed
-// there, and that release is slow to reach others. When it has, nothing may keep the lock's key.
-func TestLateGrant(t *testing.T) {
+// TestSETAfterReleaseIsUndone: the SET of one proxy reaches a master after another proxy's
+// release, and that release is slow to reach the other masters. Once it has reached all, no master
+// keeps the key.
+func TestSETAfterReleaseIsUndone(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string][]int{"slow to one": {1}, "slow to all": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := lab.Start(t, lab.Config{Masters: 3, Proxies: 2, Relays: true, Flags: []string{"--restart-guard", "off", "--master-timeout", "1s"}})
+			l := lab.Start(t, lab.Config{Masters: 3, Proxies: 2, Relays: true,
+				Flags: []string{"--restart-guard", "off", "--master-timeout", "1s"}})
 			first, second := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 			for i := range 2 {
 				key := fmt.Sprintf("job-%d", i)
@@ -103,7 +107,8 @@ func TestLateGrant(t *testing.T) {
 				for _, release := range releases {
 					lab.WantHeld(t, release)
 				}
-				lab.WaitFor(t, "the release passed", lab.Patience, func() bool { return lab.Calls(t, l.Masters[2]) != before })
+				lab.WaitFor(t, "the release at the third master", lab.Patience,
+					func() bool { return lab.Calls(t, l.Masters[2]) != before })
 				l.Link(0, 2).Thaw()
 				lab.WantHolders(t, l.Masters, key, 1+len(slow))
 				lab.Pass(t, 300*time.Millisecond)
@@ -111,7 +116,7 @@ func TestLateGrant(t *testing.T) {
 					l.Link(1, m).Thaw()
 				}
 				if a := <-unlocked; a.Reply != ":1\r\n" {
-					t.Errorf("UNLOCK: %q (%v)", a.Reply, a.Err)
+					t.Errorf("UNLOCK: got %q (%v), want 1", a.Reply, a.Err)
 				}
 				lab.WantKeysGone(t, l.Masters, lab.Patience) // the first proxy checks its late grant
 			}

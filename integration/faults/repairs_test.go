@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What a proxy owes to a master that is away: releases, and SETs of locks that are held. The
-// proxies here are built without the race detector, as the tests are about great numbers.
+// A proxy owes a master that is away releases, and SETs of held locks. The proxies here are built
+// without the race detector, because the numbers are large.
 
 // absence is a deployment whose third master goes away and comes back.
 type absence struct {
@@ -27,24 +27,22 @@ func startAbsence(t *testing.T) *absence {
 	return a
 }
 
-// pause stops the third master, and returns when the proxy does not ask it any more.
+// pause stops the third master, and returns once the proxy no longer asks it.
 func (a *absence) pause() {
 	a.T.Helper()
 	a.Masters[2].Pause(a.T)
 	lab.WaitStates(a.T, a.host, lab.Patience, "voting", "voting", "down")
 }
 
-// resume returns when the third master votes and has got all that was owed to it.
+// resume returns once the third master votes and the proxy owes it no command.
 func (a *absence) resume() {
 	a.T.Helper()
-	start := time.Now()
 	a.Masters[2].Resume()
 	lab.WaitAllVote(a.T, a.Lab, a.host)
-	lab.WaitFor(a.T, "nothing owed", 2*lab.Patience, func() bool { return a.owed() == 0 })
-	a.T.Logf("the master was back after %v", time.Since(start))
+	lab.WaitFor(a.T, "the end of all owed commands", 2*lab.Patience, func() bool { return a.owed() == 0 })
 }
 
-// owed is what the third master has not answered yet.
+// owed returns how many commands the proxy owes the third master.
 func (a *absence) owed() int {
 	a.T.Helper()
 	return int(a.Metric(`lockproxy_master_owed_commands{master="` + a.Masters[2].Addr + `"}`))
@@ -57,27 +55,38 @@ func (a *absence) lock(prefix string, n int) (tokens []string) {
 		return []string{"LOCK", fmt.Sprint(prefix, i), "60s"}
 	}) {
 		token := lab.TokenOf(reply)
+		if token == "" && refusedNow(reply, true) { // the machine is busy
+			token = lab.Grant(a.T, a.host, fmt.Sprint(prefix, i))
+		}
 		if token == "" {
-			a.T.Fatalf("LOCK %s%d: %q", prefix, i, reply)
+			a.T.Fatalf("LOCK %s%d: got %q, want a token", prefix, i, reply)
 		}
 		tokens = append(tokens, token)
 	}
 	return tokens
 }
 
-// unlock gives them back. Each UNLOCK must answer want.
+// unlock gives them back. Each UNLOCK must answer want, in the end: on a busy machine a majority
+// may answer too late.
 func (a *absence) unlock(prefix string, tokens []string, want string) {
 	a.T.Helper()
 	for i, reply := range lab.Pipeline(a.T, a.Proxies[0].Addr, len(tokens), func(i int) []string {
 		return []string{"UNLOCK", fmt.Sprint(prefix, i), tokens[i]}
 	}) {
+		key := fmt.Sprint(prefix, i)
+		if refusedNow(reply, false) && lab.Poll(lab.Patience, func() bool {
+			reply = a.host.Do("UNLOCK", key, tokens[i])
+			return !refusedNow(reply, false)
+		}) && reply == ":0\r\n" {
+			continue // the first UNLOCK has released it meanwhile
+		}
 		if reply != want {
-			a.T.Fatalf("UNLOCK %s%d: %q, want %q", prefix, i, reply, want)
+			a.T.Fatalf("UNLOCK %s%d: got %q, want %q", prefix, i, reply, want)
 		}
 	}
 }
 
-// lockEverywhere takes n locks that stand on the third master too.
+// lockEverywhere takes n locks, and waits until the third master has them, too.
 func (a *absence) lockEverywhere(prefix string, n int) (tokens []string) {
 	a.T.Helper()
 	tokens = a.lock(prefix, n)
@@ -87,8 +96,8 @@ func (a *absence) lockEverywhere(prefix string, n int) (tokens []string) {
 	return tokens
 }
 
-// foreignTokens are n tokens that nobody holds. As far as the proxy knows a master that is away
-// may have them all the same, so it owes their release.
+// foreignTokens returns n tokens of no lock. For all the proxy knows a master that is away may
+// have them, so it owes that master their release.
 func foreignTokens(n int) (tokens []string) {
 	for i := range n {
 		tokens = append(tokens, fmt.Sprintf("%016d:%040x", i+1, i))
@@ -96,7 +105,7 @@ func foreignTokens(n int) (tokens []string) {
 	return tokens
 }
 
-// wantNone fails if one of n locks stands on the third master.
+// wantNone fails if the third master has one of n locks.
 func (a *absence) wantNone(prefix string, n int) {
 	a.T.Helper()
 	left := 0
@@ -106,41 +115,42 @@ func (a *absence) wantNone(prefix string, n int) {
 		}
 	}
 	if left > 0 {
-		a.T.Errorf("%d of %d locks that were unlocked while a master was away stand there", left, n)
+		a.T.Errorf("locks left on a master that was away: got %d of %d, want none", left, n)
 	}
 }
 
-// TestReleasesAreKept: 500 locks are unlocked while one of three masters is away. More releases
-// follow than a proxy keeps for a master: they do not push the first ones out (L5). They are of
-// tokens that nobody holds; TestReleasesBesidePairs has the pairs of the acceptance.
-func TestReleasesAreKept(t *testing.T) {
+// TestOwedReleasesAreKept: 500 locks are unlocked while one of three masters is away. Then clients
+// unlock more tokens of no lock than a proxy keeps for a master. These do not push the first
+// releases out.
+func TestOwedReleasesAreKept(t *testing.T) {
 	t.Parallel()
 	const locks, others = 500, 75_000
 	a := startAbsence(t)
 	tokens := a.lockEverywhere("held-", locks)
 	a.pause()
+	start := time.Now()
 	a.unlock("held-", tokens, ":1\r\n")
 	a.unlock("other-", foreignTokens(others), ":0\r\n")
 	if n := a.owed(); n < locks || n > 70_000 {
-		t.Errorf("%d releases are owed: they must be bounded", n)
+		t.Errorf("owed releases: got %d, want %d to 70,000", n, locks)
 	}
-	told := 0
+	warnings := 0
 	for line := range strings.Lines(a.Proxies[0].Log.String()) {
 		if strings.Contains(line, "dropped") {
-			told++
+			warnings++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the log tells %d times that releases were dropped, want once a minute", told)
+	if most := 1 + int(time.Since(start)/time.Minute); warnings < 1 || warnings > most {
+		t.Errorf("warnings of dropped releases: got %d, want 1 to %d, one a minute", warnings, most)
 	}
 	a.resume()
 	a.wantNone("held-", locks)
 }
 
-// TestReleasesBesideOtherLocks: as TestReleasesAreKept, but what follows is locks taken and given
-// back. They never reach the master that is away, so nothing is owed for them. It is 75,000 pairs
-// where INTEGRATION_LONG is set, else 5,000.
-func TestReleasesBesideOtherLocks(t *testing.T) {
+// TestLocksTakenMeanwhileOweNoRelease: as TestOwedReleasesAreKept, but then clients take and
+// release other locks. These never reach the master that is away, so the proxy owes it no release
+// of them. There are 75,000 pairs if INTEGRATION_LONG is set, else 5,000.
+func TestLocksTakenMeanwhileOweNoRelease(t *testing.T) {
 	t.Parallel()
 	const locks, atOnce = 500, 2500
 	a := startAbsence(t)
@@ -152,7 +162,7 @@ func TestReleasesBesideOtherLocks(t *testing.T) {
 		a.unlock(prefix, a.lock(prefix, atOnce), ":1\r\n")
 	}
 	if n := a.owed(); n > locks+100 {
-		t.Errorf("%d releases are owed to a master that is away, %d locks may stand there", n, locks)
+		t.Errorf("owed releases: got %d, want at most %d, the locks on that master and a few more", n, locks+100)
 	}
 	a.resume()
 	a.wantNone("held-", locks)

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestMissingRights: masters whose ACL lacks a right that lockproxy needs are refused. Errors,
-// LOCKPROXY MASTERS and the log name the right. The same goes for a right that is taken away later.
-// The masters vote when the right is back.
-func TestMissingRights(t *testing.T) {
+// TestMasterWithoutRightIsRefused: a master does not vote if its ACL lacks a right that lockproxy
+// needs. Errors, LOCKPROXY MASTERS and the log name the right. The same goes for a right that the
+// operator removes later. The master votes once it has the right again.
+func TestMasterWithoutRightIsRefused(t *testing.T) {
 	t.Parallel()
 	const reason = "does not give user default the right +zadd"
 	l := lab.Start(t, lab.Config{Proxies: -1})
@@ -23,17 +23,17 @@ func TestMissingRights(t *testing.T) {
 	all("-zadd")
 	proxy := l.StartProxy(t)
 	host := lab.Dial(t, proxy.Addr)
-	for _, when := range []string{"from the start", "taken away"} {
-		lab.WaitFor(t, "masters without a right refused, "+when, lab.Patience, func() bool {
+	for _, when := range []string{"from the start", "removed later"} {
+		lab.WaitFor(t, "the refusal of masters without a right, "+when, lab.Patience, func() bool {
 			reply := host.Do("LOCK", "job", "10s", "SHARED")
 			return strings.HasPrefix(reply, "-NOQUORUM") && strings.Count(reply, reason) == 3
 		})
 		reply := host.Do("LOCKPROXY", "MASTERS")
 		if strings.Count(reply, "refused") != 3 || strings.Count(reply, reason) != 3 {
-			t.Errorf("%s: LOCKPROXY MASTERS: %q", when, reply)
+			t.Errorf("%s: LOCKPROXY MASTERS: got %q, want three refused with %q", when, reply, reason)
 		}
 		if !proxy.Says(reason) {
-			t.Errorf("%s: the log lacks the reason", when)
+			t.Errorf("%s: the log lacks %q", when, reason)
 		}
 		all("+zadd")
 		lab.WaitAllVote(t, l, host)

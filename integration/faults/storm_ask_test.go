@@ -26,7 +26,7 @@ func newRequest(o history.Op, further []string, args ...string) request {
 	return request{o, further, args}
 }
 
-// record adds what came of a command to the history, for each key.
+// record adds the outcome of a command to the history, for each key.
 func (c *stormClient) record(o history.Op, further []string) {
 	c.s.log.Add(o)
 	for _, o.Key = range further {
@@ -34,8 +34,8 @@ func (c *stormClient) record(o history.Op, further []string) {
 	}
 }
 
-// ask sends a command to a proxy and records what came back, which it returns. False: nothing was
-// sent.
+// ask sends a command to a proxy. It records and returns the outcome; false means that it sent no
+// command.
 func (c *stormClient) ask(proxy int, r request) (history.Op, bool) {
 	o := r.Op
 	conn := c.conns[proxy]
@@ -54,7 +54,7 @@ func (c *stormClient) ask(proxy int, r request) (history.Op, bool) {
 	switch {
 	case err == nil:
 		c.judge(&o, reply)
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.IntN(2) == 0: // a reply that comes now is none
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.IntN(2) == 0: // the client ignores a late reply
 		if late, err := conn.Next(); err == nil && o.Kind == history.Lock {
 			o.Token = strings.Join(lab.Fields(late), " ")
 			o.Token = o.Token[:min(57, len(o.Token))]
@@ -67,7 +67,7 @@ func (c *stormClient) ask(proxy int, r request) (history.Op, bool) {
 	return o, true
 }
 
-// drop ends the connection to a proxy, in either way.
+// drop ends the connection to a proxy, by FIN or RST.
 func (c *stormClient) drop(proxy int) {
 	if conn := c.conns[proxy]; conn != nil {
 		conn.Vanish(lab.Manners[c.IntN(2)])
@@ -75,7 +75,7 @@ func (c *stormClient) drop(proxy int) {
 	}
 }
 
-// judge reads a reply.
+// judge sets the outcome of o by the reply.
 func (c *stormClient) judge(o *history.Op, reply string) {
 	parts := lab.Fields(reply)
 	code, _, _ := strings.Cut(reply, " ")
@@ -98,7 +98,7 @@ func (c *stormClient) judge(o *history.Op, reply string) {
 		o.Outcome, o.Validity = history.OK, c.validity(parts[1])
 	default:
 		o.Outcome, o.Error = history.Failed, strings.TrimSpace(reply)
-		c.s.t.Errorf("%v: a reply of no known form: %q", o, reply)
+		c.s.t.Errorf("%v: got reply %q, want a known form", o, reply)
 	}
 }
 
@@ -114,7 +114,7 @@ func grantOf(o *history.Op, reply string) bool {
 func (c *stormClient) validity(text string) time.Duration {
 	ms, err := strconv.Atoi(text)
 	if err != nil || ms < 0 {
-		c.s.t.Errorf("validity %q", text)
+		c.s.t.Errorf("validity: got %q, want milliseconds", text)
 	}
 	return time.Duration(ms) * time.Millisecond
 }

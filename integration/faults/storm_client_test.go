@@ -11,25 +11,25 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// stormClient is one client in a storm: it locks, works and unlocks, through whichever proxy, and
-// now and then it vanishes, waits, keeps a lock for too long, or gives up before the reply has
-// come. Everything is recorded.
+// stormClient is one client in a storm. It locks, works and unlocks through any proxy. Now and
+// then it vanishes, waits, keeps a lock for too long, or gives up before the reply has come. It
+// records every command.
 type stormClient struct {
 	*rand.Rand
 	s      *faultStorm
 	id     int
 	locks  int // LOCKs so far; in the owner label
 	conns  map[int]*lab.Conn
-	frozen []*lab.Conn // of clients that vanished without a word
+	frozen []*lab.Conn // open connections of clients that vanished
 }
 
-// stormPatience is how long a client waits for a reply. The proxy answers within a fraction of
-// that, if it runs.
+// stormPatience is how long a client waits for a reply. A proxy that runs needs a fraction of
+// that.
 const stormPatience = 400 * time.Millisecond
 
 func (c *stormClient) run() {
 	defer c.close()
-	for !c.s.over() {
+	for !c.s.ended() {
 		switch roll := c.IntN(100); {
 		case roll < c.s.plan.vanishing:
 			c.vanish()
@@ -57,7 +57,7 @@ func (c *stormClient) upTo(d time.Duration) time.Duration {
 
 func (c *stormClient) anyProxy() int { return c.IntN(len(c.s.addrs)) }
 
-// turn is one LOCK, and what a client does with it.
+// turn sends one LOCK and, if it is granted, works under it.
 func (c *stormClient) turn() {
 	proxy, waits := c.anyProxy(), c.IntN(4) == 0
 	r := c.lockRequest(waits)
@@ -94,16 +94,16 @@ func (c *stormClient) lockRequest(waits bool) request {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// held is a lock that a client has.
+// held is a lock that a client holds.
 type held struct {
 	history.Op
 	further []string      // keys
-	until   time.Duration // it may count on it so long
-	keep    time.Duration // of the UNLOCK; 0 for none
+	until   time.Duration // the client may count on the lock until then
+	keep    time.Duration // KEEP of the UNLOCK; 0 for none
 }
 
-// hold works under the lock for some time and unlocks. Where the LOCK waited, only an EXTEND tells
-// for how long the lock is good: its reply may have been under way for any time.
+// hold works under the lock for some time and unlocks. The reply to a LOCK that waited may have
+// been under way for any time, so the client knows its validity only after an EXTEND.
 func (c *stormClient) hold(proxy int, h *held, waits bool) {
 	if waits {
 		c.extend(proxy, h)
@@ -128,7 +128,7 @@ func (c *stormClient) hold(proxy int, h *held, waits bool) {
 	}
 }
 
-// update writes what the keys of an exclusive lock guard; the others only work.
+// update writes the registers of all keys if the lock is exclusive. It calls work in any case.
 func (c *stormClient) update(h *held, work func()) {
 	if h.Mode == history.Exclusive {
 		for _, key := range append([]string{h.Key}, h.further...) {
@@ -141,7 +141,7 @@ func (c *stormClient) update(h *held, work func()) {
 	work()
 }
 
-// work lasts for a few milliseconds, for long, to the end of validity or beyond.
+// work lasts for a few milliseconds, for a part of the ttl, or to the end of validity or beyond.
 func (c *stormClient) work(proxy int, h *held) {
 	if h.Mode == history.Exclusive && len(h.further) == 0 && c.IntN(8) == 0 {
 		c.s.sleep(c.upTo(10 * time.Millisecond))
@@ -159,13 +159,13 @@ func (c *stormClient) work(proxy int, h *held) {
 		c.s.sleep(h.until - c.s.log.Now() - 10*time.Millisecond)
 	default:
 		c.s.sleep(h.until - c.s.log.Now() + c.upTo(h.TTL/2))
-		if c.IntN(2) == 0 { // which must not revive a lock that another has had since
+		if c.IntN(2) == 0 { // it must not revive a lock that another client has had since
 			c.extend(c.either(proxy), h)
 		}
 	}
 }
 
-// either is the same proxy or any.
+// either returns the same proxy or any.
 func (c *stormClient) either(proxy int) int {
 	if c.IntN(3) > 0 {
 		return proxy
@@ -184,7 +184,7 @@ func (c *stormClient) extend(proxy int, h *held, options ...string) {
 	switch o, _ := c.ask(proxy, newRequest(o, h.further, args...)); o.Outcome {
 	case history.OK:
 		h.until = max(h.until, o.Until())
-	case history.No: // lost: nobody may count on it any more
+	case history.No: // the lock is lost
 		h.until = 0
 	}
 }
@@ -211,7 +211,7 @@ func (c *stormClient) session() {
 	}
 	h := &held{Op: o, further: r.further, until: o.Until()}
 	c.update(h, func() { c.s.sleep(c.upTo(h.TTL / 2)) })
-	// From here on it does not count on the lock, and nobody will say when it is gone.
+	// The client no longer counts on the lock. No reply will say when the proxy has released it.
 	end := history.Op{Kind: history.Unlock, Client: c.id, Key: o.Key, Token: o.Token, Via: proxy}
 	end.Call = c.s.log.Now()
 	c.drop(proxy)
@@ -219,11 +219,11 @@ func (c *stormClient) session() {
 	c.record(end, h.further)
 }
 
-// vanish is a client that ends in some phase of a LOCK. If it had the reply, the lock stands until
-// its validity ends.
+// vanish sends a LOCK and ends the client in some phase of it. If the client had the reply, the
+// lock stays until its validity ends.
 func (c *stormClient) vanish() {
 	phase := lab.Phases[c.IntN(len(lab.Phases))]
-	if c.s.plan.tidy && phase >= lab.Granted { // nobody is to unlock what was granted
+	if c.s.plan.tidy && phase >= lab.Granted { // no client would unlock this lock
 		phase = lab.Sent
 	}
 	r := c.lockRequest(c.IntN(2) == 0)

@@ -11,33 +11,34 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// faultKind is a way to break something. Its begin runs on the test's goroutine and returns what
-// ends it, or nil.
+// faultKind is a kind of fault. Its begin runs on the test's goroutine; the function that it
+// returns ends the fault, and may be nil.
 type faultKind struct {
 	name     string
-	weight   int                                 // how often, relative to the others
-	longest  time.Duration                       // 0: it is over at once
-	targets  func(masters, proxies int) []target // what it can strike
+	weight   int                                 // frequency relative to the others
+	longest  time.Duration                       // 0 for a fault that does not last
+	targets  func(masters, proxies int) []target // all that it can strike
 	begin    func(t testing.TB, s *faultStorm, f fault) (end func())
 	shortest time.Duration
-	ends     bool // the proxy
+	ends     bool // it ends a proxy
 }
 
-// target is what a fault strikes: a master, a proxy, the way between the two. No two faults have
-// one at the same time.
+// target is a master, a proxy, or the link between the two. At most one fault strikes it at a
+// time.
 type target struct{ master, proxy int } // -1: none
 
-// fault is a thing that happens, all of it fixed by the seed.
+// fault is a fault of a storm. The seed determines all of it.
 type fault struct {
 	*faultKind
 	target
 	start, end time.Duration
-	size       float64 // 0 to 1, for what it may mean
-	idle       []int   // masters that no other fault has when this one begins
+	size       float64 // 0 to 1; its meaning depends on the kind
+	idle       []int   // masters without another fault when this one begins
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%v to %v: %s, master %d, via %d", f.start.Round(time.Millisecond), f.end.Round(time.Millisecond), f.name, f.master, f.proxy)
+	return fmt.Sprintf("%v to %v: %s, master %d, via %d", f.start.Round(time.Millisecond),
+		f.end.Round(time.Millisecond), f.name, f.master, f.proxy)
 }
 
 func onMasters(masters, _ int) (list []target) {
@@ -65,7 +66,7 @@ func onLinks(masters, proxies int) (list []target) {
 
 func onAll(_, _ int) []target { return []target{{-1, -1}} }
 
-// linkFaults are those of the network: nothing is lost but time and connections.
+// linkFaults are faults of the network. They cost only time and connections.
 var linkFaults = []*faultKind{
 	{"link frozen", 12, 2500 * time.Millisecond, onLinks, func(_ testing.TB, s *faultStorm, f fault) func() {
 		r := s.Link(f.proxy, f.master)
@@ -98,7 +99,7 @@ var linkFaults = []*faultKind{
 	}, 0, false},
 }
 
-// masterFaults are those of masters that forget nothing.
+// masterFaults are faults of masters that keep their memory.
 var masterFaults = []*faultKind{
 	{"master paused", 12, 2500 * time.Millisecond, onMasters, func(t testing.TB, s *faultStorm, f fault) func() {
 		s.Masters[f.master].Pause(t)
@@ -108,17 +109,26 @@ var masterFaults = []*faultKind{
 		s.Masters[f.master].Must(t, "SCRIPT", "FLUSH")
 		return nil
 	}, 0, false},
-	{"-OOM", 4, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].OutOfMemory(t) }, 0, false},
-	{"-MISCONF", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].Misconfigured(t) }, 0, false},
+	{"-OOM", 4, time.Second, onMasters, func(t testing.TB, s *faultStorm,
+		f fault) func() {
+		return s.Masters[f.master].OutOfMemory(t)
+	}, 0, false},
+	{"-MISCONF", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm,
+		f fault) func() {
+		return s.Masters[f.master].Misconfigured(t)
+	}, 0, false},
 }
 
-// demotions make a master a replica for a while. It forgets nothing, but nobody can know that: it
-// has to wait.
+// demotions make a master a replica for a while. It keeps its memory, but no proxy can know that,
+// so it has to wait.
 var demotions = []*faultKind{
-	{"-READONLY", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].ReadOnly(t) }, 0, false},
+	{"-READONLY", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm,
+		f fault) func() {
+		return s.Masters[f.master].ReadOnly(t)
+	}, 0, false},
 }
 
-// wipes are those by which masters forget all they know.
+// wipes make masters lose their memory.
 var wipes = []*faultKind{
 	{"master killed, back empty", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() {
 		s.Masters[f.master].Kill()
@@ -129,7 +139,7 @@ var wipes = []*faultKind{
 		return nil
 	}, 0, false},
 	{"FLUSHALL on many", 1, 0, onAll, func(t testing.TB, s *faultStorm, f fault) func() {
-		spared := int(2 * f.size) // none, or one
+		spared := int(2 * f.size) // 0 or 1
 		for _, m := range f.idle[min(spared, len(f.idle)):] {
 			s.Masters[m].Must(t, "FLUSHALL")
 		}
@@ -137,10 +147,10 @@ var wipes = []*faultKind{
 	}, 0, false},
 }
 
-// drainTime is how long a proxy takes to end at most, as lab starts it.
+// drainTime is the longest time that a proxy started by lab takes to end.
 const drainTime = 3 * time.Second
 
-// proxyFaults are those of proxies.
+// proxyFaults are faults of proxies.
 var proxyFaults = []*faultKind{
 	{"proxy paused", 4, 1500 * time.Millisecond, onProxies, func(t testing.TB, s *faultStorm, f fault) func() {
 		s.Proxies[f.proxy].Pause(t)
@@ -150,7 +160,7 @@ var proxyFaults = []*faultKind{
 		s.Proxies[f.proxy].Kill()
 		return func() { s.Proxies[f.proxy].Restart(t) }
 	}, 0, true},
-	{"proxy told to end", 2, 500 * time.Millisecond, onProxies, func(t testing.TB, s *faultStorm, f fault) func() {
+	{"proxy drained", 2, 500 * time.Millisecond, onProxies, func(t testing.TB, s *faultStorm, f fault) func() {
 		p := s.Proxies[f.proxy]
 		p.Signal(syscall.SIGTERM)
 		return func() {
@@ -174,7 +184,7 @@ func (plan *stormPlan) schedule(r *rand.Rand) (list []fault) {
 	for _, k := range plan.kinds {
 		kinds = append(kinds, slices.Repeat([]*faultKind{k}, k.weight)...)
 	}
-	busy := map[target]time.Duration{} // until when
+	busy := map[target]time.Duration{} // when the last fault of each target ends
 	for at := plan.every; at < plan.lasts; at += plan.every/2 + time.Duration(r.Int64N(int64(plan.every))) {
 		k := kinds[r.IntN(len(kinds))]
 		targets := k.targets(plan.masters, plan.proxies)
@@ -195,8 +205,8 @@ func (plan *stormPlan) schedule(r *rand.Rand) (list []fault) {
 	return list
 }
 
-// rage lets the faults happen, each begin and end in its turn, and returns when the last has
-// ended. A fault may begin late if another took its time to begin or end.
+// rage begins and ends the faults in their order, and returns when the last has ended. A fault may
+// begin late if another took long to begin or end.
 func (s *faultStorm) rage(t testing.TB, faults []fault) {
 	type ending struct {
 		at  time.Duration

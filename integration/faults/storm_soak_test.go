@@ -14,20 +14,21 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSoak is TestFaultStorm for as long as INTEGRATION_SOAK says ("1h"): round after round, each
-// with a seed of its own, on deployments that live on. soak.sh runs it. Beside the checks of each
-// round, the first proxy of each deployment, which is never ended, must not grow.
+// TestSoak is TestFaultStorm for the time in INTEGRATION_SOAK ("1h"). It runs rounds with a seed
+// each on deployments that last. soak.sh runs it. Beside the checks of each round, the first proxy
+// of each deployment, which no fault ends, must not grow.
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("INTEGRATION_SOAK"))
 	if err != nil {
-		t.Skip("runs for the time that INTEGRATION_SOAK names")
+		t.Skip("INTEGRATION_SOAK is not set")
 	}
 	seed, total := lab.SeedOf(t, uint64(time.Now().UnixNano())), &soakTotal{start: time.Now(), faults: map[string]int{}}
 	ended := make(chan struct{})
-	var teller sync.WaitGroup
-	teller.Go(func() { total.tell(t, ended) })
+	var reporter sync.WaitGroup
+	reporter.Go(func() { total.report(t, ended) })
 	t.Run("storms", func(t *testing.T) {
-		for i, name := range []string{"3 masters", "5 masters", "3 masters, clocks that jump", "3 masters, nothing may be left"} {
+		for i, name := range []string{"3 masters", "5 masters", "3 masters, clocks that jump",
+			"3 masters, nothing may be left"} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				plan := stormPlans()[name]
@@ -37,11 +38,11 @@ func TestSoak(t *testing.T) {
 		}
 	})
 	close(ended)
-	teller.Wait()
+	reporter.Wait()
 	t.Log(total)
 }
 
-// soak runs rounds of one storm until the time is over or a violation is found.
+// soak runs rounds of one storm until the time has passed or it finds a violation.
 func soak(t *testing.T, plan stormPlan, seed uint64, length time.Duration, total *soakTotal) {
 	s := startStorm(t, plan, seed)
 	var sizes []size
@@ -53,12 +54,12 @@ func soak(t *testing.T, plan stormPlan, seed uint64, length time.Duration, total
 		s.seed++
 	}
 	if goroutines := goroutines(t, s.Proxies[0]); goroutines > 100 {
-		t.Errorf("%d goroutines at rest", goroutines)
+		t.Errorf("goroutines at rest: got %d, want at most 100", goroutines)
 	}
 	wantFlat(t, sizes)
 }
 
-// size is what a process has of the system.
+// size is the memory and the open files of a process.
 type size struct{ megabytes, files int }
 
 func sizeOf(t testing.TB, p *lab.Proxy) size {
@@ -70,8 +71,8 @@ func sizeOf(t testing.TB, p *lab.Proxy) size {
 	return size{p.Memory(t, "VmRSS"), len(files)}
 }
 
-// wantFlat compares the first rounds, without the very first, with the last. The collector makes
-// memory go up and down, so the least of some rounds counts.
+// wantFlat compares the first rounds, without the very first, with the last. Memory rises and
+// falls with garbage collection, so the least of some rounds counts.
 func wantFlat(t testing.TB, sizes []size) {
 	t.Helper()
 	const some = 5
@@ -85,27 +86,28 @@ func wantFlat(t testing.TB, sizes []size) {
 	first, last := sizes[1:1+some], sizes[len(sizes)-some:]
 	memory, files := func(s size) int { return s.megabytes }, func(s size) int { return s.files }
 	if before, after := least(first, memory), least(last, memory); after > before*3/2+10 {
-		t.Errorf("memory of a proxy at rest grew from %d to %d MB", before, after)
+		t.Errorf("memory of a proxy at rest: got %d MB, want about %d MB as in the first rounds", after, before)
 	}
 	if before, after := least(first, files), least(last, files); after > before+5 {
-		t.Errorf("files open in a proxy at rest grew from %d to %d", before, after)
+		t.Errorf("open files of a proxy at rest: got %d, want about %d as in the first rounds", after, before)
 	}
 }
 
-// goroutines ends a proxy in a way that makes it write all its stacks, and counts them.
+// goroutines ends a proxy with SIGQUIT, so that it writes all its stacks, and counts these.
 func goroutines(t testing.TB, p *lab.Proxy) int {
 	t.Helper()
 	p.Signal(syscall.SIGQUIT)
 	lab.WaitFor(t, "the end after SIGQUIT", lab.Patience, func() bool { return !p.Running() })
 	count := strings.Count(p.Log.String(), "\ngoroutine ")
 	if count == 0 {
-		t.Error("no stacks after SIGQUIT")
+		t.Error("stacks after SIGQUIT: got none, want some")
 	}
-	p.Process = lab.Launch(t, "a proxy ended for its stacks", lab.Tool(t, "true")) // which ends well, as the proxy cannot
+	p.Process = lab.Launch(t, "a proxy ended for its stacks",
+		lab.Tool(t, "true")) // it exits with code 0, unlike the proxy
 	return count
 }
 
-// soakTotal is what all storms did so far.
+// soakTotal sums up all storms so far.
 type soakTotal struct {
 	start time.Time
 
@@ -125,8 +127,8 @@ func (total *soakTotal) add(s *faultStorm) {
 	}
 }
 
-// tell prints the total once a minute.
-func (total *soakTotal) tell(t testing.TB, ended <-chan struct{}) {
+// report logs the total once a minute.
+func (total *soakTotal) report(t testing.TB, ended <-chan struct{}) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
@@ -139,7 +141,7 @@ func (total *soakTotal) tell(t testing.TB, ended <-chan struct{}) {
 	}
 }
 
-// String is the total on one line.
+// String returns the total on one line.
 func (total *soakTotal) String() string {
 	total.mu.Lock()
 	defer total.mu.Unlock()
@@ -147,5 +149,6 @@ func (total *soakTotal) String() string {
 	for _, n := range total.faults {
 		faults += n
 	}
-	return fmt.Sprintf("after %v: %d rounds, %v, %d faults", time.Since(total.start).Round(time.Second), total.rounds, total.sum, faults)
+	return fmt.Sprintf("after %v: %d rounds, %v, %d faults", time.Since(total.start).Round(time.Second),
+		total.rounds, total.sum, faults)
 }

@@ -28,20 +28,20 @@ type stormPlan struct {
 	kinds          []*faultKind
 	guard          string // restart-guard; default: on
 	clocks         bool   // every master has a clock of its own
-	vanishing      int    // of a hundred LOCKs, how many clients vanish in some phase
-	sessions       int    // of a hundred LOCKs, how many are for SESSION
-	bites          bool   // violations are expected: no files are kept
-	steady         bool   // the first proxy is never ended
-	tidy           bool   // every lock is unlocked until there is a reply: no key may outlive the storm
+	vanishing      int    // clients that vanish, of a hundred LOCKs
+	sessions       int    // LOCKs with SESSION, of a hundred
+	bites          bool   // the test expects violations, so it keeps no files
+	steady         bool   // no fault ends the first proxy
+	tidy           bool   // clients unlock every lock until they get a reply: no key may outlive the storm
 }
 
-// faultStorm is a deployment with clients at work while it is being broken.
+// faultStorm is a deployment that a test breaks while clients work on it.
 type faultStorm struct {
 	*lab.Lab
 	t        testing.TB
 	plan     stormPlan
 	seed     uint64
-	addrs    []string // of the proxies; they stay the same
+	addrs    []string // of the proxies; they never change
 	keys     []string
 	guarded  map[string]*history.Guarded
 	log      *history.Log
@@ -57,12 +57,13 @@ func stormPlans() map[string]stormPlan {
 	plans := map[string]stormPlan{
 		"3 masters": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 150 * time.Millisecond, kinds: everything},
 		"5 masters": {masters: 5, proxies: 3, clients: 16, keys: 12, every: 120 * time.Millisecond, kinds: everything},
-		// No proxy is ended here: one that begins after a step cannot know of it.
+		// No fault ends a proxy here: one that starts after a step of a clock cannot know of it.
 		"3 masters, clocks that jump": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 250 * time.Millisecond,
 			kinds: slices.Concat(harmless, clockSteps), clocks: true},
-		// The ttls are long here, no master forgets anything and every lock is unlocked: no key
-		// may be left on any master once the network is whole.
-		"3 masters, nothing may be left": {masters: 3, proxies: 2, clients: 12, keys: 40, every: 120 * time.Millisecond, kinds: harmless,
+		// The ttls are long here, all masters keep their memory, and clients unlock every lock. No
+		// master may have a key once all faults have ended.
+		"3 masters, nothing may be left": {masters: 3, proxies: 2, clients: 12, keys: 40, every: 120 * time.Millisecond,
+			kinds:  harmless,
 			minTTL: 30 * time.Second, maxTTL: time.Minute, tidy: true},
 	}
 	for name, plan := range plans {
@@ -77,8 +78,8 @@ func stormPlans() map[string]stormPlan {
 
 // TestFaultStorm lets many clients work through several proxies on real masters while masters,
 // proxies, the network between them and the clients themselves fail at random. Masters may also
-// lose all their keys. Then it checks the replies: no two clients may ever have counted on one lock
-// at the same time.
+// lose all their keys. Then it checks the replies: no two clients may ever have counted on one
+// lock at the same time.
 func TestFaultStorm(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -92,11 +93,12 @@ func TestFaultStorm(t *testing.T) {
 	}
 }
 
-// TestFaultStormBites: without the restart guard, the storm must find masters that forget their
-// grants. A harness that cannot fail gives no proof.
-func TestFaultStormBites(t *testing.T) {
+// TestFaultStormFindsViolations: without the restart guard, masters forget their grants, and the
+// checks must find that. A harness that cannot fail gives no proof.
+func TestFaultStormFindsViolations(t *testing.T) {
 	t.Parallel()
-	s := startStorm(t, stormPlan{masters: 3, proxies: 2, clients: 12, keys: 10, lasts: 3 * time.Second, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second,
+	s := startStorm(t, stormPlan{masters: 3, proxies: 2, clients: 12, keys: 10, lasts: 3 * time.Second,
+		minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second,
 		every: 300 * time.Millisecond, kinds: wipes, guard: "off", bites: true},
 		lab.SeedOf(t, uint64(time.Now().UnixNano())))
 	found := map[string]int{}
@@ -105,12 +107,13 @@ func TestFaultStormBites(t *testing.T) {
 		for _, v := range s.check(t) {
 			found[v.Check]++
 		}
-		if t.Log(found); found["overlap"] > 0 && found["order"] > 0 && found["update"] > 0 && found["lost"] > 0 && found["fence"] > 0 {
+		if t.Log(found); found["overlap"] > 0 && found["order"] > 0 && found["update"] > 0 && found["lost"] > 0 &&
+			found["fence"] > 0 {
 			return
 		}
 		s.seed++
 	}
-	t.Errorf("found %v in masters that forget, want overlaps, lost locks and updates, and fences that fall", found)
+	t.Errorf("violations by masters that forget: got %v, want overlap, order, update, lost and fence", found)
 }
 
 // startStorm starts the deployment of a plan.
@@ -120,8 +123,9 @@ func startStorm(t testing.TB, plan stormPlan, seed uint64) *faultStorm {
 		plan.guard = "on"
 	}
 	s := &faultStorm{t: t, plan: plan, seed: seed}
-	s.Lab = lab.Start(t, lab.Config{Masters: plan.masters, Proxies: plan.proxies, Relays: true, Clocks: plan.clocks, NoWait: true,
-		Flags: []string{"--max-ttl", millis(plan.maxTTL) + "ms", "--restart-guard", plan.guard}})
+	s.Lab = lab.Start(t, lab.Config{Masters: plan.masters, Proxies: plan.proxies, Relays: true, Clocks: plan.clocks,
+		NoWait: true,
+		Flags:  []string{"--max-ttl", millis(plan.maxTTL) + "ms", "--restart-guard", plan.guard}})
 	for _, p := range s.Proxies {
 		s.addrs = append(s.addrs, p.Addr)
 	}
@@ -129,8 +133,8 @@ func startStorm(t testing.TB, plan stormPlan, seed uint64) *faultStorm {
 	return s
 }
 
-// blow is one round: clients and faults, then peace. It leaves the deployment whole, so that
-// another round may follow.
+// blow runs one round: it starts the clients, begins and ends the faults, and stops the clients.
+// Then it heals the deployment, so that another round may follow.
 func (s *faultStorm) blow(t testing.TB) {
 	t.Helper()
 	s.log, s.stopped, s.faults, s.happened = history.NewLog(), make(chan struct{}), map[string]int{}, nil
@@ -145,15 +149,15 @@ func (s *faultStorm) blow(t testing.TB) {
 		clients.Go(c.run)
 	}
 	s.rage(t, s.plan.schedule(rand.New(rand.NewPCG(s.seed, 0))))
-	s.sleep(s.plan.every) // peace, with the clients still at work
+	s.sleep(s.plan.every) // without faults, while the clients work
 	close(s.stopped)
 	clients.Wait()
 	s.Heal(t)
 	s.waitVoting(t)
 }
 
-// over reports whether clients must end.
-func (s *faultStorm) over() bool {
+// ended reports whether clients must end.
+func (s *faultStorm) ended() bool {
 	select {
 	case <-s.stopped:
 		return true
@@ -162,14 +166,14 @@ func (s *faultStorm) over() bool {
 	}
 }
 
-// sleep lets time pass: for clients at work and between faults.
+// sleep waits for d, for the work of a client or between faults.
 func (s *faultStorm) sleep(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// waitVoting returns when every proxy has every master's vote.
+// waitVoting waits until every proxy has every master's vote.
 func (s *faultStorm) waitVoting(t testing.TB) {
 	t.Helper()
 	for i, p := range s.Proxies {
@@ -180,17 +184,18 @@ func (s *faultStorm) waitVoting(t testing.TB) {
 			return !slices.ContainsFunc(lab.Elements(reply), func(m string) bool { return lab.MapOf(m)["state"] != "voting" })
 		})
 		if !voting {
-			t.Fatalf("seed %d: after the storm proxy %d has not all masters' votes: %q", s.seed, i+1, reply)
+			t.Fatalf("seed %d: masters of proxy %d after the storm: got %q, want all voting", s.seed, i+1, reply)
 		}
 		c.Close()
 	}
 }
 
-// check judges what happened.
+// check returns all violations of a round.
 func (s *faultStorm) check(t testing.TB) []history.Violation {
 	t.Helper()
 	ops := s.log.Ops()
-	options := history.Options{MayLose: s.plan.clocks, Picture: func(key string, html []byte) { s.keep(key+".html", html) }}
+	options := history.Options{MayLose: s.plan.clocks,
+		Picture: func(key string, html []byte) { s.keep(key+".html", html) }}
 	if s.plan.bites {
 		options.Picture = nil
 	}
@@ -247,15 +252,15 @@ func (s *faultStorm) verdict(t testing.TB, found []history.Violation) {
 		t.Errorf("seed %d: %v", s.seed, v)
 	}
 	if len(found) > 0 {
-		t.Errorf("seed %d: %d violations", s.seed, len(found))
+		t.Errorf("seed %d: got %d violations, want none", s.seed, len(found))
 		s.keepHistory()
 	}
 	if sum := history.Summarize(s.log.Ops()); sum.Grants < int(s.plan.lasts/time.Second) {
-		t.Errorf("seed %d: so few grants show little", s.seed)
+		t.Errorf("seed %d: got %d grants, want one a second at least, since few show little", s.seed, sum.Grants)
 	}
 }
 
-// report is what happened, in numbers.
+// report returns the numbers of commands, faults and lost updates.
 func (s *faultStorm) report() string {
 	var kinds []string
 	total := 0
@@ -269,11 +274,12 @@ func (s *faultStorm) report() string {
 		_, low := g.Fenced.Lost()
 		lost, refused = lost+plain, refused+low
 	}
-	return fmt.Sprintf("seed %d: %v; %d faults: %s; updates lost by holders beyond their validity: %d without fencing, 0 with (%d accesses refused)",
+	return fmt.Sprintf("seed %d: %v; %d faults: %s; updates lost by holders beyond their validity: "+
+		"%d without fencing, 0 with (%d accesses refused)",
 		s.seed, history.Summarize(s.log.Ops()), total, strings.Join(kinds, ", "), lost, refused)
 }
 
-// keepHistory stores everything, to be judged again.
+// keepHistory stores the history and the faults with the test's artifacts.
 func (s *faultStorm) keepHistory() {
 	ops, err := json.Marshal(s.log.Ops())
 	if err != nil {

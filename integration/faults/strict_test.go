@@ -9,13 +9,14 @@ import (
 )
 
 // With restart-guard strict, a proxy that sees a majority of masters without memory does not admit
-// them by itself. Another proxy may use other servers at the same addresses. LOCKPROXY MASTERS names
-// LOCKPROXY ADMIT as the remedy.
+// them by itself. Another proxy may use other servers at the same addresses. LOCKPROXY MASTERS
+// names LOCKPROXY ADMIT as the remedy.
 
 // startStrict starts a deployment with two proxies and relays, and admits its masters.
 func startStrict(t testing.TB, maxTTL time.Duration) (l *lab.Lab, one, two *lab.Client) {
 	t.Helper()
-	l = lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2, NoWait: true, Flags: []string{"--restart-guard", "strict"}})
+	l = lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2, NoWait: true,
+		Flags: []string{"--restart-guard", "strict"}})
 	one, two = lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 	for i := range l.Masters {
 		reply := ""
@@ -23,7 +24,7 @@ func startStrict(t testing.TB, maxTTL time.Duration) (l *lab.Lab, one, two *lab.
 			reply = one.Do("LOCKPROXY", "ADMIT", "master", fmt.Sprint(i+1))
 			return reply == "+OK\r\n"
 		}) {
-			t.Fatalf("LOCKPROXY ADMIT master %d: %q", i+1, reply)
+			t.Fatalf("LOCKPROXY ADMIT master %d: got %q, want OK", i+1, reply)
 		}
 	}
 	lab.WaitAllVote(t, l, one)
@@ -31,10 +32,11 @@ func startStrict(t testing.TB, maxTTL time.Duration) (l *lab.Lab, one, two *lab.
 	return l, one, two
 }
 
-// TestStrictAddressLeadsToTwoServers: during a partition the address of one master leads the second
-// proxy to an empty server. The second master, which only that proxy reaches, loses its memory, and
-// the third is out of that proxy's reach. The first proxy goes on with the first and the third.
-func TestStrictAddressLeadsToTwoServers(t *testing.T) {
+// TestStrictProxyDoesNotAdmitServersOfAPartition: during a partition the address of one master
+// leads the second proxy to an empty server. The second master, which only that proxy reaches,
+// loses its memory, and the proxy cannot reach the third. The first proxy goes on with the first
+// and the third.
+func TestStrictProxyDoesNotAdmitServersOfAPartition(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
 	l, one, two := startStrict(t, maxTTL)
@@ -54,10 +56,10 @@ func TestStrictAddressLeadsToTwoServers(t *testing.T) {
 	lab.WaitAllVote(t, l, two)
 }
 
-// TestStrictAllAddressesMove: the addresses of all masters lead a proxy to empty servers when it is
-// restarted, while another proxy goes on with the old ones. When they lead back, at the next restart,
-// the proxy joins the other, and the lock that is held there is not lost.
-func TestStrictAllAddressesMove(t *testing.T) {
+// TestStrictProxyDoesNotAdmitServersAtMovedAddresses: the addresses of all masters lead a proxy to
+// empty servers when it restarts, while another proxy goes on with the old ones. At the next
+// restart they lead back. The proxy then joins the other, and no lock is lost.
+func TestStrictProxyDoesNotAdmitServersAtMovedAddresses(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second
 	l, one, _ := startStrict(t, maxTTL)
@@ -73,15 +75,15 @@ func TestStrictAllAddressesMove(t *testing.T) {
 		lab.WaitReason(t, two, i, "LOCKPROXY ADMIT ")
 	}
 	h := holder{host: one, token: lab.LockSoon(t, one, "held", "3s"), ttl: maxTTL, until: time.Now().Add(maxTTL)}
-	// It is stopped meanwhile: addresses that lead back one by one look like masters that lost their
-	// memory, and are put in quarantine.
+	// The proxy is stopped meanwhile. Addresses that lead back one by one would look like masters
+	// that lost their memory, and the proxy would put them in quarantine.
 	l.Proxies[1].Kill()
 	for i, s := range l.Masters {
 		l.Link(1, i).Switch(s.Addr)
 	}
 	l.Proxies[1].Restart(t)
 	two = lab.Dial(t, l.Proxies[1].Addr)
-	lab.WaitFor(t, "all masters vote for the restarted proxy", lab.Patience, func() bool {
+	lab.WaitFor(t, "the votes of all masters for the restarted proxy", lab.Patience, func() bool {
 		h.extend(t)
 		return votes(two) == len(l.Masters)
 	})

@@ -8,10 +8,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestAddressLeadsToTwoServers: during a partition the address of one master leads each of two
-// proxies to another server, and each proxy reaches one of the two other masters. Both see two of
-// three masters, and they never grant one key both. After the partition all masters vote again.
-func TestAddressLeadsToTwoServers(t *testing.T) {
+// TestTwoServersAtAnAddressDoNotBothVote: during a partition the address of one master leads each
+// of two proxies to another server, and each proxy reaches one of the two other masters. Each sees
+// two of three masters, yet they never both grant one key. After the partition all masters vote
+// again.
+func TestTwoServersAtAnAddressDoNotBothVote(t *testing.T) {
 	t.Parallel()
 	for _, fencing := range []string{"on", "off"} {
 		t.Run("fencing "+fencing, func(t *testing.T) {
@@ -44,14 +45,13 @@ func waitState(t testing.TB, c *lab.Client, master int, want string) {
 		got = lab.MapOf(lab.Elements(c.Do("LOCKPROXY", "MASTERS"))[master])["state"]
 		return got == want
 	}) {
-		t.Fatalf("master %d is %s, want %s", master+1, got, want)
+		t.Fatalf("state of master %d: got %s, want %s", master+1, got, want)
 	}
 }
 
 // wantOneHolder asks two proxies for the same key in turn, and fails if one grants it before the
 // lock that the other granted expires. The first proxy has a majority and must grant it at times.
-// It asks for so long that a quarantine of a second ends, and every wait for masters that do not
-// answer.
+// In ten seconds a quarantine of a second ends, and every wait for masters that do not answer.
 func wantOneHolder(t testing.TB, one, two *lab.Client, ttl time.Duration) {
 	t.Helper()
 	const lasts = 10 * time.Second
@@ -65,7 +65,7 @@ func wantOneHolder(t testing.TB, one, two *lab.Client, ttl time.Duration) {
 				continue
 			}
 			if early := time.Until(until[1-i]); early > 0 {
-				t.Fatalf("proxy %d grants job %v before the lock that the other granted expires", i+1, early)
+				t.Fatalf("LOCK through proxy %d %v before the other's lock expires: got a token, want a refusal", i+1, early)
 			}
 			until[i] = sent.Add(time.Duration(lab.Number(t, parts[2])) * time.Millisecond)
 			grants += 1 - i
@@ -73,6 +73,6 @@ func wantOneHolder(t testing.TB, one, two *lab.Client, ttl time.Duration) {
 		lab.Pass(t, 5*time.Millisecond)
 	}
 	if grants == 0 {
-		t.Error("the first proxy grants nothing")
+		t.Error("grants through the first proxy: got none, want some")
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestFirstStartWithUnwritable: one of three new masters answers and cannot be written. After a
-// grace the two others are used, and when it can be written it joins them (L6).
-func TestFirstStartWithUnwritable(t *testing.T) {
+// TestNewDeploymentWorksWithoutUnwritableMaster: one of three new masters answers and refuses
+// writes. After max-ttl the two others vote, and the third joins them once it accepts writes.
+func TestNewDeploymentWorksWithoutUnwritableMaster(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*lab.Redis, testing.TB) func(){
 		"OOM":        (*lab.Redis).OutOfMemory,
@@ -32,12 +32,10 @@ func TestFirstStartWithUnwritable(t *testing.T) {
 				reply = host.Do("LOCK", "job", "1s")
 				return lab.TokenOf(reply) != ""
 			}) {
-				t.Fatalf("LOCK with one of three masters that cannot be written: %q after %v", reply, time.Since(start))
+				t.Fatalf("LOCK beside an unwritable master: got %q within %v, want a token", reply, within)
 			}
-			took := time.Since(start)
-			t.Logf("granted after %v", took)
-			if took < maxTTL {
-				t.Errorf("granted after %v, before what the third may have granted ran out", took)
+			if took := time.Since(start); took < maxTTL { // the third master may have granted locks
+				t.Errorf("grant beside an unwritable master: got it after %v, want it after %v at least", took, maxTTL)
 			}
 			end()
 			lab.WaitAllVote(t, l, host)
@@ -56,9 +54,9 @@ func readRightsOnly(s *lab.Redis, t testing.TB) (end func()) {
 	return func() { t.Helper(); s.Must(t, "ACL", "SETUSER", "default", "+hset") }
 }
 
-// TestErrorCodes: clients of a Redis that is a master too have made it count 45,000 different
-// error codes, so that its INFO is over a megabyte. It votes all the same (L7).
-func TestErrorCodes(t *testing.T) {
+// TestMasterWithHugeInfoVotes: other clients have made two masters count 45,000 different error
+// codes, so that their INFO has more than a megabyte. They vote all the same.
+func TestMasterWithHugeInfoVotes(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Proxies: 2})
 	for _, s := range l.Masters[:2] {
@@ -72,13 +70,13 @@ func TestErrorCodes(t *testing.T) {
 	for _, s := range l.Masters[:2] {
 		asked = append(asked, lab.CommandCount(t, s, "evalsha"))
 	}
-	for start := time.Now(); time.Since(start) < 2500*time.Millisecond; { // two questions or three
+	for start := time.Now(); time.Since(start) < 2500*time.Millisecond; { // two or three probes
 		for i, c := range []*lab.Client{old, fresh} {
 			key := fmt.Sprint("job-", i)
 			reply := c.Do("LOCK", key, "10s")
 			token := lab.TokenOf(reply)
 			if token == "" {
-				t.Fatalf("LOCK through proxy %d: %q", i+1, reply)
+				t.Fatalf("LOCK through proxy %d: got %q, want a token", i+1, reply)
 			}
 			c.Unlock(key, token)
 		}
@@ -88,7 +86,7 @@ func TestErrorCodes(t *testing.T) {
 	lab.WaitAllVote(t, l, fresh)
 	for i, s := range l.Masters[:2] {
 		if lab.CommandCount(t, s, "evalsha") == asked[i] {
-			t.Errorf("master %d was asked nothing", i+1)
+			t.Errorf("scripts of master %d: got no more, want some", i+1)
 		}
 	}
 }
@@ -104,6 +102,7 @@ return all`
 		c.Do("EVAL", script, "0", fmt.Sprint(i), fmt.Sprint(i+999))
 	}
 	if info := s.Do(t, "INFO"); len(info) < 1<<20 || strings.Count(info, "errorstat_CODE") != n {
-		t.Fatalf("INFO has %d bytes and %d error codes", len(info), strings.Count(info, "errorstat_CODE"))
+		t.Fatalf("INFO: got %d bytes with %d error codes, want a megabyte with %d", len(info),
+			strings.Count(info, "errorstat_CODE"), n)
 	}
 }

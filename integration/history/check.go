@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Violation is something that must not be.
+// Violation is a breach of the contract.
 type Violation struct {
 	Check string // overlap, slot, order, fence, token, lost, update, stray
 	Key   string
-	At    time.Duration // of the history: when it could be seen; 0 where that is not known
+	At    time.Duration // when it showed, since the history began; 0 if unknown
 	Text  string        // the operations that show it
 }
 
-// String is the violation on one line.
+// String returns the violation on one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s at %v: %s: %s", v.Check, v.At.Round(time.Millisecond), v.Key, v.Text)
 }
 
-// Options are for Check.
+// Options configure Check.
 type Options struct {
-	Timeout time.Duration                 // of the search for a legal order, all keys together; 0: a minute
+	Timeout time.Duration                 // of the search for a legal order in all keys; 0 for a minute
 	Picture func(key string, html []byte) // gets a page for each key without a legal order; may be nil
-	MayLose bool                          // a lock may be gone before its time, as after a clock step
+	MayLose bool                          // a lock may end before its validity, for instance by a clock step
 }
 
-// Check runs all checks of a history that need nothing but the history.
+// Check runs all checks that need only the history.
 func Check(ops []Op, o Options) []Violation {
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
@@ -40,14 +40,15 @@ func Check(ops []Op, o Options) []Violation {
 	return found
 }
 
-// Summary is what a history holds, in numbers.
+// Summary has the numbers of a history.
 type Summary struct {
 	Operations, Grants, Refused, Errors, Unknown, Unlocks, Extends, Keys int
 
-	Shared, Limited, Kept int // of the grants, and of the UNLOCKs
+	Shared, Limited int // among Grants
+	Kept            int // among Unlocks
 }
 
-// Summarize counts.
+// Summarize counts the operations of a history.
 func Summarize(ops []Op) (s Summary) {
 	keys := map[string]bool{}
 	for i := range ops {
@@ -83,7 +84,7 @@ func Summarize(ops []Op) (s Summary) {
 	return s
 }
 
-// Add adds other to s; Keys too, as histories have keys of their own.
+// Add adds other to s. It adds Keys as well, because no two histories have a key in common.
 func (s *Summary) Add(other Summary) {
 	s.Operations += other.Operations
 	s.Grants += other.Grants
@@ -98,7 +99,7 @@ func (s *Summary) Add(other Summary) {
 	s.Kept += other.Kept
 }
 
-// String is the summary on one line.
+// String returns the summary on one line.
 func (s Summary) String() string {
 	return fmt.Sprintf("%d operations on %d keys: %d grants (%d shared, %d slots), %d refused, "+
 		"%d errors, %d without a reply, %d UNLOCK (%d KEEP), %d EXTEND", s.Operations, s.Keys, s.Grants,

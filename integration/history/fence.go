@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Fences is check C, for any two grants of a key that could not have been held together: where the
-// reply to one LOCK came before another LOCK was sent, the fence of the later is greater; and the
-// two never have the same. So exclusive fences rise above all before them, all rise above the
-// exclusive ones before them, and those of one slot rise; readers may have equal ones. It needs no
-// clock but the order of one client machine, so it holds under every fault.
+// Fences is check C. It compares any two grants of a key that two clients cannot hold together. If
+// the reply to one LOCK came before another LOCK was sent, the later has the greater fence, and
+// the two never have the same. So the fence of an exclusive grant is greater than all before it,
+// every fence is greater than those of exclusive grants before it, and the fences of one slot
+// rise. Readers may have equal fences. The check needs only the order of events on one machine, so
+// it holds under every fault.
 func Fences(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -18,7 +19,7 @@ func Fences(ops []Op) []Violation {
 		byReturn := holds[key]
 		byCall := slices.Clone(byReturn)
 		slices.SortFunc(byCall, func(a, b *hold) int { return cmp.Compare(a.lock.Call, b.lock.Call) })
-		highest := highestFences{} // of the grants whose reply came before the LOCK looked at
+		highest := highestFences{} // of the grants whose reply came before the present LOCK
 		next := 0
 		for _, h := range byCall {
 			for ; next < len(byReturn) && byReturn[next].lock.Return < h.lock.Call; next++ {
@@ -43,8 +44,8 @@ func (f highestFences) add(o *Op) {
 	}
 }
 
-// before is the highest that a later grant of that place must be above, or nil. Between readers
-// and slots nothing is promised.
+// before returns the LOCK with the highest fence that a later grant of that place must exceed, or
+// nil.
 func (f highestFences) before(p place) (highest *Op) {
 	for other, o := range f {
 		if other.rises(p) && (highest == nil || o.Fence > highest.Fence) {
@@ -54,8 +55,8 @@ func (f highestFences) before(p place) (highest *Op) {
 	return highest
 }
 
-// sameFences finds numbers that were given out twice, whenever that was, but to readers or to
-// holders of different slots.
+// sameFences finds fences that two grants have in common, at any time. Readers and holders of
+// different slots may have equal fences.
 func sameFences(key string, holds []*hold) []Violation {
 	var found []Violation
 	seen := map[uint64][]*Op{}
@@ -71,9 +72,9 @@ func sameFences(key string, holds []*hold) []Violation {
 	return found
 }
 
-// Tokens finds tokens that were given to two LOCKs. One whose reply came after its client had
-// given up counts: its token must never be the answer to another. A LOCK of several keys has one
-// token. A token also carries the fence it was granted with.
+// Tokens finds tokens that two LOCKs got. A LOCK whose reply came after its client had given up
+// counts as well, because no other LOCK may get its token. A LOCK of several keys has one token. A
+// token must also contain the fence of its grant.
 func Tokens(ops []Op) []Violation {
 	var found []Violation
 	seen := map[string]*Op{}
@@ -83,17 +84,19 @@ func Tokens(ops []Op) []Violation {
 			continue
 		}
 		if other := seen[o.Secret()]; other != nil && !other.sameCommand(o) {
-			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return, Text: fmt.Sprintf("given out twice: %v; %v", other, o)})
+			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return,
+				Text: fmt.Sprintf("given out twice: %v; %v", other, o)})
 		}
 		seen[o.Secret()] = o
 		if number := fmt.Sprintf("%016d:", o.Fence); o.Outcome == OK && o.Token[:min(len(number), len(o.Token))] != number {
-			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return, Text: fmt.Sprintf("fence %d in token %.20s", o.Fence, o.Token)})
+			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return,
+				Text: fmt.Sprintf("fence %d in token %.20s", o.Fence, o.Token)})
 		}
 	}
 	return found
 }
 
-// sameCommand reports whether o and p are of two keys of one command.
+// sameCommand reports whether o and p belong to two keys of one command.
 func (o *Op) sameCommand(p *Op) bool {
 	return o.Key != p.Key && o.Client == p.Client && o.Call == p.Call && o.Return == p.Return
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// hold is one lock that was granted, and what became of it.
+// hold is one granted lock with the later commands for it.
 type hold struct {
 	lock    *Op
 	extends []*Op // OK, in the order of Call
-	end     *Op   // the first UNLOCK, whatever came back, or EXTEND that was answered 0; nil without one
-	shared  *Op   // the first EXTEND SHARED, whatever came back; nil without one
-	kept    *Op   // the UNLOCK KEEP that was answered 1; nil without one
+	end     *Op   // the first UNLOCK with any outcome, or EXTEND with reply 0; nil without one
+	shared  *Op   // the first EXTEND SHARED with any outcome; nil without one
+	kept    *Op   // the UNLOCK KEEP with reply 1; nil without one
 }
 
-// from is when the holder began to count on the lock.
+// from returns the time at which the holder began to count on the lock.
 func (h *hold) from() time.Duration { return h.lock.Return }
 
-// until is when the holder stopped to count on it: at the end of validity, when it sent UNLOCK, or
-// when it sent the EXTEND that was answered 0. What another holds from then on is no overlap, but
-// the lock was Lost. An EXTEND that succeeded says that the lock stood all the time until then,
-// since a lock that was lost is never revived. So this is one interval, however late the EXTEND
-// came.
+// until returns the time at which the holder stopped counting on the lock: at the end of validity,
+// when it sent UNLOCK, or when it sent an EXTEND with reply 0. A later holder does not overlap
+// with it, but after that EXTEND the lock was Lost. An EXTEND that succeeds proves that the lock
+// was held all the time before, because a lost lock is never revived. So this is one interval,
+// however late the EXTEND came.
 func (h *hold) until() time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
@@ -35,7 +35,7 @@ func (h *hold) until() time.Duration {
 	return end
 }
 
-// promised is until when the lock was good, by the replies that had come at the time by.
+// promised returns the end of validity according to the replies that had come at the time by.
 func (h *hold) promised(by time.Duration) time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
@@ -46,8 +46,8 @@ func (h *hold) promised(by time.Duration) time.Duration {
 	return end
 }
 
-// holdsOf returns the granted locks of each key, in the order of their replies. A token that was
-// granted twice makes two of them; its EXTENDs and its UNLOCK are added to the first.
+// holdsOf returns the granted locks of each key, in the order of their replies. A token that two
+// LOCKs got makes two of them; its EXTENDs and its UNLOCK belong to the first.
 func holdsOf(ops []Op) map[string][]*hold {
 	holds := map[string][]*hold{}
 	bySecret := map[string]*hold{}
@@ -83,7 +83,7 @@ func holdsOf(ops []Op) map[string][]*hold {
 	return holds
 }
 
-// note keeps what changes the kind of a hold, and what closes the key after it.
+// note keeps an EXTEND SHARED, and an UNLOCK KEEP with reply 1.
 func (h *hold) note(o *Op) {
 	if o.downgrade() && (h.shared == nil || o.Call < h.shared.Call) {
 		h.shared = o
@@ -93,8 +93,8 @@ func (h *hold) note(o *Op) {
 	}
 }
 
-// endsClaim reports whether the client does not count on the lock from the sending of o on.
+// endsClaim reports whether the client stops counting on the lock when it sends o.
 func endsClaim(o *Op) bool { return o.Kind == Unlock || o.Kind == Extend && o.Outcome == No }
 
-// keysOf returns the keys in order, so that reports of one history are the same.
+// keysOf returns the keys in order, so that two reports of one history are equal.
 func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -14,7 +14,7 @@ func inventKinds(seed uint64, n, keys, clients int) []Op {
 	return in.write(n, keys)
 }
 
-// granted is a LOCK that was granted at about a time.
+// granted returns a LOCK that was granted at about the given time.
 func (in *inventor) granted(key string, at, ttl time.Duration, fence uint64) Op {
 	token := fmt.Sprintf("%016d:%08x%032x", fence, in.Uint32(), in.Uint64())
 	o := Op{Client: in.IntN(in.clients), Kind: Lock, Outcome: OK, Key: key, Token: token, Fence: fence,
@@ -23,8 +23,8 @@ func (in *inventor) granted(key string, at, ttl time.Duration, fence uint64) Op 
 	return o
 }
 
-// leave is how a holder ends: by UNLOCK, by UNLOCK KEEP or by letting its lock run out. It returns
-// when its place is free.
+// leave ends a holder, by UNLOCK, by UNLOCK KEEP or by expiry. It returns the time from which its
+// place is free.
 func (in *inventor) leave(o Op, at, until time.Duration) (free time.Duration) {
 	u := Op{Client: o.Client, Kind: Unlock, Outcome: OK, Key: o.Key, Token: o.Token,
 		Call: at + in.upTo(20*time.Millisecond)}
@@ -43,7 +43,7 @@ func (in *inventor) leave(o Op, at, until time.Duration) (free time.Duration) {
 	return u.Return
 }
 
-// era is a row of readers, each granted while another reads. Those of one era have one fence.
+// era invents readers, each granted while another reads. All of one era have the same fence.
 func (in *inventor) era(key string, at time.Duration) (free time.Duration) {
 	in.fence++
 	free = at
@@ -56,7 +56,7 @@ func (in *inventor) era(key string, at time.Duration) (free time.Duration) {
 	return free
 }
 
-// slots is a row of holders of some slots, side by side.
+// slots invents holders of several slots at the same time.
 func (in *inventor) slots(key string, at time.Duration) (free time.Duration) {
 	limit := 1 + in.IntN(4)
 	for slot := range limit {
@@ -72,7 +72,7 @@ func (in *inventor) slots(key string, at time.Duration) (free time.Duration) {
 	return free
 }
 
-// downgraded is a writer that becomes a reader, and readers that come to it.
+// downgraded invents a writer that becomes a reader, and readers that join it.
 func (in *inventor) downgraded(key string, at time.Duration) (free time.Duration) {
 	in.fence++
 	writer := in.granted(key, at+in.upTo(2*time.Millisecond), 300*time.Millisecond, in.fence)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// inventor writes histories that a correct lock could have led to: for every key a row of holders,
-// one after another, each with the attempts of others beside it.
+// inventor invents histories of a correct lock. Every key has one holder after another, and other
+// clients that try in vain meanwhile.
 type inventor struct {
 	*rand.Rand
 	clients int
@@ -25,7 +25,7 @@ func invent(seed uint64, n, keys, clients int) []Op {
 	return in.write(n, keys)
 }
 
-// write goes on until there are about n operations.
+// write invents about n operations.
 func (in *inventor) write(n, keys int) []Op {
 	for k := range keys {
 		key, at := fmt.Sprintf("key-%d", k), time.Duration(in.IntN(int(time.Second)))
@@ -46,7 +46,8 @@ func (in *inventor) token() (string, uint64) {
 	return fmt.Sprintf("%016d:%08x%032x", in.fence, in.Uint32(), in.Uint64()), in.fence
 }
 
-// tenure is one holder of key from about at on. It returns when the lock is free.
+// tenure invents one holder of key from about the given time. It returns the time from which the
+// lock is free.
 func (in *inventor) tenure(key string, at time.Duration) (free time.Duration) {
 	at += in.upTo(2 * time.Millisecond) // the moment of the grant
 	token, fence := in.token()
@@ -65,19 +66,22 @@ func (in *inventor) tenure(key string, at time.Duration) (free time.Duration) {
 	}
 	free = until
 	if in.IntN(5) > 0 {
-		u := Op{Client: lock.Client, Kind: Unlock, Outcome: OK, Key: key, Token: token, Call: at + in.upTo(20*time.Millisecond)}
+		u := Op{Client: lock.Client, Kind: Unlock, Outcome: OK, Key: key, Token: token, Call: at +
+			in.upTo(20*time.Millisecond)}
 		u.Return = u.Call + in.upTo(5*time.Millisecond)
 		u.Outcome = Outcome(in.IntN(2)) // the reply may have been lost
 		free = u.Call + in.upTo(u.Return-u.Call)
 		in.ops = append(in.ops, u)
 	} else if in.IntN(2) == 0 { // too late
 		call := until + in.upTo(time.Millisecond)
-		in.ops = append(in.ops, Op{Client: lock.Client, Kind: Unlock, Outcome: No, Key: key, Token: token, Call: call, Return: call + 1})
+		in.ops = append(in.ops, Op{Client: lock.Client, Kind: Unlock, Outcome: No, Key: key, Token: token, Call: call,
+			Return: call + 1})
 	}
 	for range in.IntN(4) {
 		call := at + in.upTo(20*time.Millisecond)
-		in.ops = append(in.ops, Op{Client: in.IntN(in.clients), Kind: Lock, Outcome: []Outcome{No, Failed, Unknown}[in.IntN(3)],
-			Key: key, TTL: ttl, Call: call, Return: call + in.upTo(5*time.Millisecond)})
+		in.ops = append(in.ops, Op{Client: in.IntN(in.clients), Kind: Lock,
+			Outcome: []Outcome{No, Failed, Unknown}[in.IntN(3)],
+			Key:     key, TTL: ttl, Call: call, Return: call + in.upTo(5*time.Millisecond)})
 	}
 	return free
 }

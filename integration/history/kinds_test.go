@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// TestCleanKinds: the checks find nothing in legal histories of all kinds of locks.
-func TestCleanKinds(t *testing.T) {
+func TestCheckFindsNoViolationInLegalHistoriesOfKinds(t *testing.T) {
 	for seed := range uint64(50) {
 		ops := inventKinds(seed, 2000, 1+int(seed%20), 16)
 		if found := Check(ops, Options{}); len(found) > 0 {
-			t.Fatalf("seed %d: %d violations in a legal history, the first: %v", seed, len(found), found[0])
+			t.Fatalf("seed %d: got %d violations in a legal history, the first: %v, want none", seed, len(found), found[0])
 		}
 	}
 }
 
-// reads and slotted make other kinds of a granted LOCK, downgrade one of an EXTEND, keep one of an
-// UNLOCK.
+// reads and slotted change the kind of a granted LOCK; downgrade makes an EXTEND SHARED, and keep
+// an UNLOCK KEEP.
 func reads(o Op) Op                 { o.Mode = Shared; return o }
 func slotted(o Op, slot, of int) Op { o.Mode, o.Slot, o.Limit = Limited, slot, of; return o }
 func downgrade(o Op) Op             { o.Mode = Shared; return o }
@@ -27,20 +26,16 @@ func outcome(o Op, with Outcome) Op { o.Outcome = with; return o }
 func ofKey(o Op, key string) Op     { o.Key = key; return o }
 func limit2(o Op, slot int) Op      { return slotted(o, slot, 2) }
 
-// TestSeededKinds puts one violation of each kind of lock into a large legal history: the checks
-// named must find it, and no other.
-func TestSeededKinds(t *testing.T) {
-	clean := inventKinds(2, 4000, 8, 16)
+// seededKinds returns histories of one key with all kinds of locks. Most have one violation, not
+// of fences or tokens.
+func seededKinds() []seeded {
 	first := grant(1, 1, 10, 0, 5*ms, 1000*ms)
-	// All of these come while the first counts on its lock, or after it.
+	// These come while the first counts on its lock, or after that.
 	beside := func(fence uint64) Op { return grant(2, 2, fence, 10*ms, 20*ms, 500*ms) }
 	after := func(fence uint64) Op { return grant(2, 2, fence, 1010*ms, 1020*ms, 1500*ms) }
 	down := downgrade(on(Extend, OK, first, 5*ms, 8*ms, 1000*ms))
 	closed := keep(unlock(OK, first, 6*ms, 9*ms), 300*ms)
-	for _, c := range []struct {
-		name, want string
-		ops        []Op
-	}{
+	return []seeded{
 		{"readers together", "", []Op{reads(first), reads(beside(10))}},
 		{"a reader beside a writer", "order overlap", []Op{first, reads(beside(11))}},
 		{"a writer beside a reader", "order overlap", []Op{reads(first), beside(11)}},
@@ -79,7 +74,16 @@ func TestSeededKinds(t *testing.T) {
 		{"EXTEND 0 of a reader", "lost",
 			[]Op{reads(first), on(Extend, No, first, 20*ms, 25*ms, 500*ms)}},
 		{"UNLOCK 0 of a slot", "lost", []Op{limit2(first, 0), unlock(No, first, 20*ms, 25*ms)}},
+	}
+}
 
+// seededFencesOfKinds returns histories of one or two keys. Most have a fault in fences or tokens.
+func seededFencesOfKinds() []seeded {
+	first := grant(1, 1, 10, 0, 5*ms, 1000*ms)
+	beside := func(fence uint64) Op { return grant(2, 2, fence, 10*ms, 20*ms, 500*ms) }
+	after := func(fence uint64) Op { return grant(2, 2, fence, 1010*ms, 1020*ms, 1500*ms) }
+	down := downgrade(on(Extend, OK, first, 5*ms, 8*ms, 1000*ms))
+	return []seeded{
 		{"readers with equal fences", "", []Op{reads(first), reads(after(10))}},
 		{"a later reader with a lower fence", "", []Op{reads(first), reads(after(9))}},
 		{"a reader after a writer with its fence", "fence order", []Op{first, reads(after(10))}},
@@ -99,7 +103,14 @@ func TestSeededKinds(t *testing.T) {
 		{"of several keys, one token", "", []Op{first, ofKey(first, "j")}},
 		{"one token for two LOCKs of two keys", "token",
 			[]Op{first, ofKey(grant(2, 1, 10, 10*ms, 20*ms, 500*ms), "j")}},
-	} {
+	}
+}
+
+// TestChecksFindSeededViolationsOfKinds puts each violation into a large legal history. The named
+// checks must find it, and no others.
+func TestChecksFindSeededViolationsOfKinds(t *testing.T) {
+	clean := inventKinds(2, 4000, 8, 16)
+	for _, c := range append(seededKinds(), seededFencesOfKinds()...) {
 		t.Run(c.name, func(t *testing.T) {
 			found := Check(slices.Concat(clean[:2000], c.ops, clean[2000:]), Options{})
 			if got := names(found); got != c.want {
@@ -109,8 +120,8 @@ func TestSeededKinds(t *testing.T) {
 	}
 }
 
-// TestKeptStrays: what UNLOCK KEEP closed stands until its ttl is over, and no longer.
-func TestKeptStrays(t *testing.T) {
+// TestKeptKeyIsAStrayAfterItsTTL: a key that UNLOCK KEEP closed may stay until its ttl has passed.
+func TestKeptKeyIsAStrayAfterItsTTL(t *testing.T) {
 	first := grant(1, 1, 10, 0, 5*ms, 1000*ms)
 	closed := Found{Master: "m1", Key: "k", Value: fmt.Sprintf("kept%036d%016dme", 0, 10), Left: ms}
 	ops := []Op{first, keep(unlock(OK, first, 6*ms, 9*ms), 300*ms)}
@@ -126,10 +137,12 @@ func TestKeptStrays(t *testing.T) {
 		{"perhaps closed late", unknown, 3200 * ms, 0},
 		{"perhaps closed, too long", unknown, 3400 * ms, 1},
 		{"without KEEP", []Op{first, unlock(OK, first, 6*ms, 9*ms)}, 10 * ms, 1},
-		{"of nobody", nil, 10 * ms, 1},
+		{"without a lock", nil, 10 * ms, 1},
 	} {
-		if got := Strays([]Found{closed}, c.ops, c.at, 3000*ms); len(got) != c.want {
-			t.Errorf("%s: found %v, want %d", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := Strays([]Found{closed}, c.ops, c.at, 3000*ms); len(got) != c.want {
+				t.Errorf("got %v, want %d strays", got, c.want)
+			}
+		})
 	}
 }

@@ -7,21 +7,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lockModel says which order of operations on one key the contract allows.
+// lockModel defines the orders of operations on one key that the contract allows.
 //
-//   - LOCK is granted while nobody holds what it cannot be beside, with a fence greater than all
-//     such before. A holder has its place until it sends UNLOCK or its validity is over; for the
-//     latter the LOCK must have returned after that, and so must all that follows in the order.
-//     This is how expiry enters a model without a clock.
-//   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the
-//     lock from then on. Its replies are always legal: 1 comes also when masters that gave no
-//     answer might have held the token. With KEEP and 1 the place stays taken.
-//   - EXTEND that succeeded: nobody was granted the place since the token was. One answered 0 ends
-//     the claim, as UNLOCK. With SHARED the holder has a share from then on, whatever the reply.
+//   - LOCK is granted while no client holds a place that excludes it, with a fence greater than
+//     those of all such places before. A holder has its place until it sends UNLOCK or its validity
+//     ends. If its validity ends, the next LOCK must return after that, and so must all operations
+//     after it in the order. This is how expiry enters a model without a clock.
+//   - UNLOCK ends the claim of its token with any reply, because the holder no longer counts on the
+//     lock. All its replies are legal: 1 also comes if masters that did not answer may have had the
+//     token. After KEEP with reply 1 the place stays closed.
+//   - EXTEND succeeds if no other client got the place since the token was granted. With reply 0 it
+//     ends the claim, like UNLOCK. After SHARED with any reply the holder has a share.
 //
-// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason;
-// EXTEND that failed changes nothing that a client may count on. Both are left out of what is
-// checked.
+// The model leaves two kinds of operations out. A LOCK with reply null or an error is always
+// legal, because Redlock may fail for no visible reason. An EXTEND that failed changes no claim.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -46,10 +45,10 @@ var lockModel = porcupine.Model{
 // counts reports whether the model looks at o.
 func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK || o.downgrade() }
 
-// Linear is check B: for each key there is an order of the operations, in keeping with their
-// times, that the model of a lock with validity and fencing allows. A key that cannot be decided
-// within timeout is a violation as well. picture is called for each violation with the page that
-// shows it; it may be nil.
+// Linear is check B: for each key there must be an order of the operations that agrees with their
+// times and that the model of a lock with validity and fencing allows. A key that is undecided
+// after timeout is a violation as well. Linear calls picture for each key without a legal order,
+// with a page that shows it; picture may be nil.
 func Linear(ops []Op, timeout time.Duration, picture func(key string, html []byte)) []Violation {
 	byKey := map[string][]porcupine.Operation{}
 	for i := range ops {

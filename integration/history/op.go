@@ -1,7 +1,7 @@
-// Package history records what the clients of a lock service asked and were told, and judges it:
-// whether two of them could count on one lock at the same time, whether fencing numbers rise,
-// whether a lock was lost that should have stood. It knows the contract of LOCK, UNLOCK and
-// EXTEND, and nothing of how it is kept.
+// Package history records the commands of clients of a lock service and the replies ([Log], [Op]).
+// [Check] judges them: whether two clients counted on one lock at the same time, whether fencing
+// numbers rise, and whether a lock was lost before its validity ended. It knows only the contract
+// of LOCK, UNLOCK and EXTEND, not the implementation.
 package history
 
 import (
@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Kind is what was asked.
+// Kind is the command of an Op.
 type Kind uint8
 
-// The commands that are recorded.
+// The commands of a history.
 const (
 	Lock Kind = iota
 	Unlock
 	Extend
 )
 
-// String is the name of the command.
+// String returns the name of the command.
 func (k Kind) String() string { return [...]string{"LOCK", "UNLOCK", "EXTEND"}[k] }
 
-// Outcome is what came back.
+// Outcome is the result of a command.
 type Outcome uint8
 
-// The outcomes. The zero value claims nothing.
+// The outcomes.
 const (
-	Unknown Outcome = iota // no reply in time, or the connection ended: it may have been done or not
+	Unknown Outcome = iota // no reply in time, or the connection ended: the command may have been executed
 	OK                     // a token; 1
 	No                     // null; 0
 	Failed                 // an error reply
 )
 
-// String is the outcome in a word.
+// String returns the outcome in a word.
 func (o Outcome) String() string { return [...]string{"unknown", "ok", "no", "error"}[o] }
 
 // Op is one command of one client.
@@ -45,29 +45,29 @@ type Op struct {
 	Kind    Kind
 	Outcome Outcome
 	Key     string // a command for several keys is one Op for each
-	Mode    Mode   // LOCK; EXTEND that is to make it Shared
-	Limit   int    // LOCK: what LIMIT named
+	Mode    Mode   // of LOCK; Shared also for EXTEND SHARED
+	Limit   int    // LOCK: the argument of LIMIT
 	Slot    int    // LOCK, Limited, OK
-	// Token is what was granted, or what UNLOCK and EXTEND named. A LOCK with the outcome Unknown
-	// has one if its reply was seen after the client had given up.
+	// Token is the token in the reply to LOCK, or the argument of UNLOCK and EXTEND. A LOCK with
+	// the outcome Unknown has one if its reply came after the client had given up.
 	Token    string
 	Fence    uint64        // LOCK, OK
-	TTL      time.Duration // LOCK, EXTEND: asked for; UNLOCK: of KEEP, 0 without it
-	Validity time.Duration // OK: what the reply promised; of UNLOCK KEEP, that nobody is granted it
-	Label    string        // LOCK, UNLOCK KEEP: the owner label, by which a key on a master is known
+	TTL      time.Duration // the argument of LOCK and EXTEND; of KEEP for UNLOCK, 0 without KEEP
+	Validity time.Duration // OK: from the reply; for UNLOCK KEEP, how long the key stays closed
+	Label    string        // LOCK, UNLOCK KEEP: the owner label, which identifies a key on a master
 	Error    string        // Failed: the reply
 
-	// Call is when the first byte was about to be sent, Return when the reply had been read or was
-	// given up. Both are of one monotonic clock, since the Log began.
+	// The client was about to send the first byte at Call. It had read the reply, or gave up, at
+	// Return. Both count from the start of the Log, on one monotonic clock.
 	Call, Return time.Duration
 }
 
-// Until is when the client must stop to count on a LOCK or EXTEND that succeeded. It counts from
-// the sending of the command: when the reply was sent cannot be known. For a LOCK that waited this
-// may be before Return, and only an EXTEND tells more.
+// Until returns the time until which the client may count on a LOCK or EXTEND that succeeded. It
+// counts from the sending of the command, because the client cannot know when the reply was sent.
+// For a LOCK that waited it may be before Return; then the client knows more only after an EXTEND.
 func (o *Op) Until() time.Duration { return o.Call + o.Validity }
 
-// Secret is the part of the token that decides.
+// Secret returns the part of the token that proves ownership.
 func (o *Op) Secret() string { return secretOf(o.Token) }
 
 func secretOf(token string) string {
@@ -75,7 +75,7 @@ func secretOf(token string) string {
 	return secret
 }
 
-// String is the operation on one line.
+// String returns the operation on one line.
 func (o *Op) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "client %d via %d %s %s", o.Client, o.Via, o.Kind, o.Key)
@@ -109,17 +109,17 @@ type Log struct {
 // NewLog begins a history now.
 func NewLog() *Log { return &Log{start: time.Now()} }
 
-// Now is the time since the history began.
+// Now returns the time since the history began.
 func (l *Log) Now() time.Duration { return time.Since(l.start) }
 
-// Add records an operation that is over.
+// Add records an operation that has ended.
 func (l *Log) Add(o Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ops = append(l.ops, o)
 }
 
-// Ops returns what was recorded so far, in the order of Add. The caller must not change it.
+// Ops returns all operations so far, in the order of Add. The caller must not change them.
 func (l *Log) Ops() []Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()

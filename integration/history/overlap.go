@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Overlaps is check A: no two holders of one key count at the same time on what they cannot both
-// have. One that is exclusive is alone, those that share are never beside another kind, and no
-// slot is held twice. A holder counts on its lock from the reply to its LOCK until the end of
-// validity, counted from the sending, until it sends UNLOCK, or until it sends the EXTEND that is
-// answered 0. What UNLOCK KEEP closed is held by nobody, and as good as held.
+// Overlaps is check A: no two holders of one key count at the same time on places that exclude
+// each other. An exclusive holder is alone, readers are never beside another kind, and no slot has
+// two holders. A holder counts on its lock from the reply to its LOCK until the end of validity
+// (counted from the sending), until it sends UNLOCK, or until it sends an EXTEND with reply 0. A
+// place that UNLOCK KEEP closed counts as held.
 func Overlaps(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -30,7 +30,7 @@ func Overlaps(ops []Op) []Violation {
 func overlaps(key string, all []claim) []Violation {
 	slices.SortStableFunc(all, func(a, b claim) int { return cmp.Compare(a.from, b.from) })
 	var found []Violation
-	var open []claim // those that have not ended when the next begins
+	var open []claim // that have not ended when the next begins
 	for _, c := range all {
 		open = slices.DeleteFunc(open, func(o claim) bool { return o.until <= c.from })
 		if c.from >= c.until {
@@ -47,7 +47,7 @@ func overlaps(key string, all []claim) []Violation {
 	return found
 }
 
-// wrongSlot is a slot that the LOCK had not asked for.
+// wrongSlot returns a violation if the slot is not below the limit of the LOCK.
 func (h *hold) wrongSlot() []Violation {
 	o := h.lock
 	if o.Mode != Limited || o.Slot >= 0 && o.Slot < o.Limit {
@@ -56,7 +56,7 @@ func (h *hold) wrongSlot() []Violation {
 	return []Violation{{Check: "slot", Key: o.Key, At: o.Return, Text: "not under its limit: " + o.String()}}
 }
 
-// String is what a report says of a hold.
+// String describes the hold on one line.
 func (h *hold) String() string {
 	var text strings.Builder
 	text.WriteString(h.lock.String())
@@ -72,9 +72,9 @@ func (h *hold) String() string {
 	return text.String()
 }
 
-// Lost finds locks that were gone while their holder counted on them: an UNLOCK or EXTEND that was
-// answered 0 before the end of validity. Nobody else need have got the lock; but a master that
-// lost its memory must not be believed when it says so.
+// Lost finds locks that ended while their holder counted on them: UNLOCK or EXTEND with reply 0
+// before the end of validity. It does not matter whether another client got the lock. A proxy must
+// not believe a master that has lost its memory.
 func Lost(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	bySecret := map[string]*hold{}

@@ -10,10 +10,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// shown is how many operations a picture has at most.
+// shown is the largest number of operations in a picture.
 const shown = 400
 
-// illegal finds the operation with which no order is legal any more, and draws what led to it.
+// illegal finds the first operation with which no order is legal, and draws the operations before
+// it.
 func illegal(key string, ops []porcupine.Operation, timeout time.Duration, picture func(string, []byte)) Violation {
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 	n := 1 + sort.Search(len(ops)-1, func(i int) bool {
@@ -27,12 +28,12 @@ func illegal(key string, ops []porcupine.Operation, timeout time.Duration, pictu
 		}
 	}
 	culprit := ops[n-1].Input.(*Op)
-	return Violation{Check: "order", Key: key, At: culprit.Return, Text: "no order is legal any more with " + culprit.String()}
+	return Violation{Check: "order", Key: key, At: culprit.Return, Text: "no order is legal with " + culprit.String()}
 }
 
-// returned is the history as it stood when the nth operation returned; ops are sorted by that.
-// What was under way then is left out, but for what ends a claim: it may have made room for a LOCK
-// that had returned.
+// returned returns the history at the moment when the nth operation returned; ops are sorted by
+// Return. It includes each operation that was under way at that moment and ends a claim, because
+// that may have made room for a LOCK that had returned.
 func returned(ops []porcupine.Operation, n int) []porcupine.Operation {
 	list := slices.Clone(ops[:n])
 	for _, o := range ops[n:] {
@@ -43,7 +44,7 @@ func returned(ops []porcupine.Operation, n int) []porcupine.Operation {
 	return list
 }
 
-// lately is the end of a history. An EXTEND whose LOCK is not in it is left out.
+// lately returns the end of a history, without any EXTEND whose LOCK came before.
 func lately(ops []porcupine.Operation) []porcupine.Operation {
 	ops = ops[max(0, len(ops)-shown):]
 	granted := map[string]bool{}

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Register is check D: a resource that is guarded by a lock. Clients read it, take some time, and
-// write back one more than they read, as a client of a shared file or a row would. Each write that
-// was accepted should count: what is missing at the end are lost updates. Safe for concurrent use.
+// Register is check D: a resource under a lock. Clients read a number, take some time, and write
+// back the next number, like clients of a shared file or row. Each accepted write should count
+// one, and the difference at the end is the number of lost updates. Safe for concurrent use.
 type Register struct {
-	// Fenced makes it refuse whoever comes with a lower fence than another before. The number is
-	// taken at the read as well: otherwise a client with a lower fence could write between the
-	// read and the write of one with a higher.
+	// Fenced makes the register refuse a fence lower than an earlier one. A read raises the fence
+	// as well. Otherwise a client with a lower fence could write between the read and the write of
+	// a client with a higher one.
 	Fenced bool
 
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ type Register struct {
 	refused int
 }
 
-// Read returns what is stored; false says that the fence is too low.
+// Read returns the number; ok is false if the fence is too low.
 func (r *Register) Read(fence uint64) (value int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,8 +31,8 @@ func (r *Register) Read(fence uint64) (value int, ok bool) {
 	return r.value, true
 }
 
-// Write stores value; false says that the fence is too low, or that in time, which is asked at the
-// very moment of the write, returned false. in time may be nil.
+// Write stores value. It returns false if the fence is too low, or if inTime returns false. Write
+// calls inTime, which may be nil, at the moment of the write.
 func (r *Register) Write(value int, fence uint64, inTime func() bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,8 @@ func (r *Register) admitLocked(fence uint64) bool {
 	return true
 }
 
-// Lost returns how many accepted updates are not in the value, and how many reads and writes were
-// refused.
+// Lost returns how many accepted updates are missing in the value, and how many reads and writes
+// the register refused.
 func (r *Register) Lost() (lost, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,15 +64,16 @@ func (r *Register) Lost() (lost, refused int) {
 // Guarded is three registers under one lock, for three kinds of user.
 type Guarded struct {
 	Key     string
-	Careful Register // written only within validity: loses nothing if no two hold the lock at once
-	Plain   Register // written whenever the client comes to it: loses updates when clients pause for too long
-	Fenced  Register // the same, but refusing lower fences: must never lose any
+	Careful Register // written only within validity: loses no update unless two clients hold the lock
+	Plain   Register // written at any time: loses updates when clients pause for too long
+	Fenced  Register // written at any time, with a check of fences: must never lose an update
 }
 
 // NewGuarded returns registers for a key.
 func NewGuarded(key string) *Guarded { return &Guarded{Key: key, Fenced: Register{Fenced: true}} }
 
-// Update is one read, work and write of all three; in time tells whether the lock is still good.
+// Update reads all three registers, calls work, and writes them; inTime reports whether the lock
+// is still valid.
 func (g *Guarded) Update(fence uint64, inTime func() bool, work func()) {
 	careful, _ := g.Careful.Read(fence)
 	begun := inTime()
@@ -88,14 +89,16 @@ func (g *Guarded) Update(fence uint64, inTime func() bool, work func()) {
 	}
 }
 
-// Check returns what must not be: a lost update of the careful or of the fenced users.
+// Check returns a violation for lost updates of the careful and of the fenced users.
 func (g *Guarded) Check() []Violation {
 	var found []Violation
 	if lost, _ := g.Careful.Lost(); lost != 0 {
-		found = append(found, Violation{Check: "update", Key: g.Key, Text: fmt.Sprintf("%d lost although all were written within validity", lost)})
+		found = append(found, Violation{Check: "update", Key: g.Key,
+			Text: fmt.Sprintf("%d lost although all were written within validity", lost)})
 	}
 	if lost, _ := g.Fenced.Lost(); lost != 0 {
-		found = append(found, Violation{Check: "update", Key: g.Key, Text: fmt.Sprintf("%d lost although lower fences were refused", lost)})
+		found = append(found, Violation{Check: "update", Key: g.Key,
+			Text: fmt.Sprintf("%d lost although lower fences were refused", lost)})
 	}
 	return found
 }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// lockState is the model of one key: who was granted it last, who of them may still count on it,
-// and until when. It is never changed, only replaced.
+// lockState is the model of one key: its last holders, and until when each may count on its place.
+// It is immutable.
 type lockState struct {
 	holders []holder      // sorted by secret
 	fences  []fence       // the highest of each place, sorted
-	now     time.Duration // it is at least this late: a LOCK was granted because validity was over
+	now     time.Duration // a lower bound: a LOCK was granted because a validity had ended by then
 }
 
-// holder is one that was granted a place which nobody else was granted since.
+// holder is the last client that got a place.
 type holder struct {
 	secret string
 	place  place
-	held   bool // it counts on it
+	held   bool // the client counts on the place
 	until  time.Duration
 }
 
-// fence is the highest number that a place was granted with.
+// fence is the highest fence among the grants of a place.
 type fence struct {
 	place  place
 	number uint64
@@ -34,7 +34,7 @@ func (s lockState) equal(o lockState) bool {
 	return s.now == o.now && slices.Equal(s.holders, o.holders) && slices.Equal(s.fences, o.fences)
 }
 
-// String is what a picture says of the state.
+// String describes the state in a picture.
 func (s lockState) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "at least %v", s.now)
@@ -45,7 +45,8 @@ func (s lockState) String() string {
 	return text.String()
 }
 
-// grant is a LOCK. Those whose place is taken must have ended, or be beyond their validity.
+// grant applies a LOCK. It is legal only if every holder that excludes it has ended, or its
+// validity has.
 func (s lockState) grant(o *Op) (bool, lockState) {
 	p := o.place()
 	for _, f := range s.fences {
@@ -74,7 +75,7 @@ func (s *lockState) add(h holder) {
 	slices.SortFunc(s.holders, func(a, b holder) int { return cmp.Compare(a.secret, b.secret) })
 }
 
-// raise sets the fences to those given, with one that may be new or higher.
+// raise sets the fences to a copy of those given, raised to f.
 func (s *lockState) raise(fences []fence, f fence) {
 	s.fences = slices.Clone(fences)
 	for i := range s.fences {
@@ -89,8 +90,8 @@ func (s *lockState) raise(fences []fence, f fence) {
 	})
 }
 
-// end is an UNLOCK, or an EXTEND that was answered 0. Who held the whole key is remembered, as an
-// UNLOCK whose reply was lost may not have been carried out.
+// end applies an UNLOCK, or an EXTEND with reply 0. It remembers the holder of the whole key,
+// because an UNLOCK whose reply was lost may never have been executed.
 func (s lockState) end(o *Op) lockState {
 	i := s.find(o)
 	if i < 0 {
@@ -109,7 +110,7 @@ func (s lockState) end(o *Op) lockState {
 	return s
 }
 
-// extend is an EXTEND that was answered 1, or one with SHARED.
+// extend applies an EXTEND with reply 1, or one with SHARED.
 func (s lockState) extend(o *Op) (bool, lockState) {
 	i := s.find(o)
 	if i < 0 {

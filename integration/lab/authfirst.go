@@ -11,28 +11,28 @@ import (
 	"testing"
 )
 
-// NoAuth is how a server refuses a connection that is not logged in.
+// NoAuth is the reply of a server to a connection that is not logged in.
 const NoAuth = "-NOAUTH Authentication required.\r\n"
 
-// AuthFirst is a stand-in for a server that checks authentication before it looks a command up, as
-// Valkey does since 9.1. It stands in front of a redis-server. A connection that is not logged in
-// gets NoAuth for an unknown command, for a wrong number of arguments and for a command that is
-// switched off, where Redis names these faults:
+// AuthFirst relays to a redis-server and imitates a server that checks authentication before it
+// looks up the command, like Valkey since 9.1. A connection that is not logged in gets NoAuth for
+// an unknown command, for a wrong number of arguments and for a disabled command. Redis would name
+// these faults:
 //
 //	> *1\r\n$4\r\nnope\r\n
 //	< -NOAUTH Authentication required.\r\n
 //
-// AUTH, HELLO, RESET and QUIT are exempt. Nothing else differs from Redis.
+// AUTH, HELLO, RESET and QUIT are exempt. In all else it behaves like Redis.
 //
 // It asks Redis whether a connection is logged in, and never guesses. Only RESET ends a login. So
-// bytes pass as they are while the connection is logged in, and behind a RESET everything waits
-// until it was executed. While the connection is not logged in, every command has exactly one
-// reply, and commands go one by one.
+// it passes all bytes unchanged while the connection is logged in, and after a RESET it waits
+// until Redis has executed that. Before the login every command has exactly one reply, and
+// AuthFirst sends the commands one by one.
 //
-// It cuts requests at arrays of bulk strings and at simple inline commands. Behind anything else
-// it passes all bytes on.
+// It recognises arrays of bulk strings and simple inline commands. After any other bytes it passes
+// all bytes on.
 type AuthFirst struct {
-	Addr     string // where it listens
+	Addr     string // of the listener
 	target   string
 	listener net.Listener
 
@@ -41,7 +41,7 @@ type AuthFirst struct {
 	wg    sync.WaitGroup
 }
 
-// StartAuthFirst starts a stand-in in front of the redis-server at target.
+// StartAuthFirst starts an AuthFirst before the redis-server at target.
 func StartAuthFirst(t testing.TB, target string) *AuthFirst {
 	t.Helper()
 	a := &AuthFirst{target: target, conns: map[net.Conn]bool{}}
@@ -89,11 +89,11 @@ func (a *AuthFirst) serve(client net.Conn) {
 	}
 	defer a.leave(client, server)
 	c := &authFirstConn{client: client, server: server.(*net.TCPConn), replies: bufio.NewReaderSize(server, 64<<10),
-		chunks: make(chan []byte, 64), gone: make(chan struct{})}
+		chunks: make(chan []byte, 64), done: make(chan struct{})}
 	var reader sync.WaitGroup
 	reader.Go(c.read)
 	c.run()
-	close(c.gone)
+	close(c.done)
 	client.Close()
 	reader.Wait()
 }
@@ -118,20 +118,20 @@ func (a *AuthFirst) leave(conns ...net.Conn) {
 	}
 }
 
-// authFirstConn is one connection through the stand-in. Only run's goroutine uses its fields, but
-// for chunks and gone.
+// authFirstConn is one connection through an AuthFirst. Only run's goroutine uses its fields,
+// except for chunks and done.
 type authFirstConn struct {
 	client  net.Conn
 	server  *net.TCPConn
-	replies *bufio.Reader // of server; the copier's while one runs
+	replies *bufio.Reader // of server; only the copier reads while one runs
 
-	chunks chan []byte // what the client sends; closed at its end
-	gone   chan struct{}
-	held   []byte // what of it was not sent on yet
-	raw    bool   // the bytes are no requests any more
+	chunks chan []byte   // bytes from the client; closed when the client sends no more
+	done   chan struct{} // closed when run has ended
+	held   []byte        // bytes from the client that were not sent on
+	raw    bool          // the bytes are no requests
 }
 
-// read passes on what the client sends.
+// read passes the client's bytes to chunks.
 func (c *authFirstConn) read() {
 	defer close(c.chunks)
 	for {
@@ -140,7 +140,7 @@ func (c *authFirstConn) read() {
 		if n > 0 {
 			select {
 			case c.chunks <- buf[:n]:
-			case <-c.gone:
+			case <-c.done:
 				return
 			}
 		}
@@ -150,7 +150,7 @@ func (c *authFirstConn) read() {
 	}
 }
 
-// run goes through the phases of the connection until one side ends it.
+// run serves the connection, before and after logins, until one side ends it.
 func (c *authFirstConn) run() {
 	for {
 		in, err := c.loggedIn()
@@ -160,7 +160,7 @@ func (c *authFirstConn) run() {
 	}
 }
 
-// loggedIn asks Redis. EXEC outside a transaction changes nothing and shows in no MONITOR. It must
+// loggedIn asks Redis. EXEC outside a transaction has no effect and shows in no MONITOR. It must
 // not be called inside a transaction, with subscriptions or with replies off: those end with
 // RESET, and cannot begin without a login.
 func (c *authFirstConn) loggedIn() (bool, error) {
@@ -175,7 +175,7 @@ func (c *authFirstConn) ask(request []byte) (string, error) {
 	return ReadFrame(c.replies)
 }
 
-// next returns the next request. end: the client sends no more.
+// next returns the next request; end is true if the client sends no more.
 func (c *authFirstConn) next() (raw []byte, args []string, end bool) {
 	for {
 		if n, args := requestOf(c.held); n < 0 {
@@ -193,8 +193,7 @@ func (c *authFirstConn) next() (raw []byte, args []string, end bool) {
 	}
 }
 
-// oneByOne serves a connection that is not logged in until it is; false means that the connection
-// has ended.
+// oneByOne serves a connection until it logs in; false means that the connection has ended.
 func (c *authFirstConn) oneByOne() bool {
 	for {
 		raw, args, end := c.next()
@@ -221,8 +220,8 @@ func (c *authFirstConn) oneByOne() bool {
 	}
 }
 
-// one asks one command, and returns the reply for the client and whether it is logged in now. Redis
-// refuses everything else before that.
+// one sends one command to Redis. It returns the reply for the client, and whether the connection
+// is logged in now.
 func (c *authFirstConn) one(raw []byte, name string) (reply string, in bool, err error) {
 	if reply, err = c.ask(raw); err != nil || name == "quit" {
 		return reply, false, err
@@ -241,8 +240,8 @@ func (c *authFirstConn) one(raw []byte, name string) (reply string, in bool, err
 	return NoAuth, false, nil
 }
 
-// passOn serves a connection that is logged in until a RESET was executed; false means that the
-// connection has ended.
+// passOn serves a connection that is logged in until Redis has executed a RESET; false means that
+// the connection has ended.
 func (c *authFirstConn) passOn() bool {
 	nonce := rand.Text()
 	copier := authFirstCopier{pattern: []byte("-ERR unknown command '" + nonce + "'"), met: make(chan bool, 1)}
@@ -254,7 +253,7 @@ func (c *authFirstConn) passOn() bool {
 		}
 		if len(batch) > 0 {
 			if _, err := c.server.Write(batch); err != nil {
-				return c.over(&copier)
+				return c.drain(&copier)
 			}
 		}
 		if reset {
@@ -264,7 +263,7 @@ func (c *authFirstConn) passOn() bool {
 		case chunk, ok := <-c.chunks:
 			if !ok {
 				c.server.CloseWrite()
-				return c.over(&copier)
+				return c.drain(&copier)
 			}
 			c.held = append(c.held, chunk...)
 		case met := <-copier.met: // Redis closed the connection
@@ -273,13 +272,13 @@ func (c *authFirstConn) passOn() bool {
 	}
 }
 
-// over waits for the end of what Redis still says.
-func (c *authFirstConn) over(copier *authFirstCopier) bool {
+// drain waits until Redis has sent its last reply. It returns false.
+func (c *authFirstConn) drain(copier *authFirstCopier) bool {
 	<-copier.met
 	return false
 }
 
-// batch takes the whole requests that are there, up to a RESET.
+// batch takes all complete requests, up to a RESET.
 func (c *authFirstConn) batch() (batch []byte, reset bool) {
 	for !reset && !c.raw {
 		n, args := requestOf(c.held)
@@ -295,11 +294,11 @@ func (c *authFirstConn) batch() (batch []byte, reset bool) {
 	return batch, reset
 }
 
-// authFirstCopier carries replies until it meets the answer to the unknown command behind a RESET.
-// It drops that.
+// authFirstCopier copies replies up to the error for the unknown command after a RESET. It drops
+// that error.
 type authFirstCopier struct {
 	pattern []byte
-	met     chan bool // capacity 1: whether it met the answer; false at the end of the connection
+	met     chan bool // capacity 1: true after that error, false at the end of the connection
 }
 
 func (p authFirstCopier) copy(to net.Conn, from *bufio.Reader) bool {
@@ -314,7 +313,7 @@ func (p authFirstCopier) copy(to net.Conn, from *bufio.Reader) bool {
 		_, _ = from.Discard(len(b))
 		safe := len(kept)
 		if at := bytes.Index(kept, p.pattern); at >= 0 {
-			if safe = at; bytes.IndexByte(kept[at:], '\n') >= 0 { // nothing was sent behind it
+			if safe = at; bytes.IndexByte(kept[at:], '\n') >= 0 { // it is the last reply
 				_, err := to.Write(kept[:at])
 				return err == nil
 			}
@@ -333,8 +332,8 @@ func (p authFirstCopier) copy(to net.Conn, from *bufio.Reader) bool {
 	}
 }
 
-// requestOf returns the length and the arguments of the request that b begins with; 0 if it is not
-// all there, -1 if it is none. An empty one has no arguments.
+// requestOf returns the length and the arguments of the first request in b. The length is 0 if the
+// request is incomplete, and -1 if b begins with no request. An empty request has no arguments.
 func requestOf(b []byte) (n int, args []string) {
 	if len(b) == 0 {
 		return 0, nil

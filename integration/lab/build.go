@@ -33,8 +33,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// runSideBySide lets four tests of a package run at a time, unless -parallel is given: most of
-// them wait most of the time.
+// runSideBySide lets four tests of a package run at a time, because most of them wait most of the
+// time. The flag -parallel overrides that.
 func runSideBySide() {
 	flag.Parse()
 	given := false
@@ -44,24 +44,27 @@ func runSideBySide() {
 	}
 }
 
-// catchIgnored catches the signals that this process was started to ignore, for instance under
-// nohup or in the background of a script. Children inherit ignored signals; caught ones have their
-// default effect there, which tests rely on.
+// catchIgnored catches signals that this process ignores since its start, for instance under nohup
+// or in the background of a script. Children inherit ignored signals. They do not inherit caught
+// ones, and tests rely on the default effect in children.
 func catchIgnored() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // the channel is never read: the signals have no effect here
+			signal.Notify(make(chan os.Signal, 1), s) // without a reader the signals have no effect here
 		}
 	}
 }
 
 // Binary builds the program once, with the race detector if the tests have it, and returns its
-// path. If INTEGRATION_BINARY names another binary, that one is tested: so several packages share
-// one, and an older or newer version can be compared.
-var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", os.Getenv("INTEGRATION_BINARY"), Race) })
+// path. INTEGRATION_BINARY may name another binary to test: one that several packages share, or an
+// older or newer version.
+var Binary = sync.OnceValues(func() (string, error) {
+	return build("lockproxy", os.Getenv("INTEGRATION_BINARY"),
+		Race)
+})
 
-// PlainBinary builds the program once without the race detector, for comparisons with programs
-// that have none. INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, may name another binary.
+// PlainBinary builds the program once without the race detector, for tests of much load and for
+// comparisons. INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, may name another binary.
 var PlainBinary = sync.OnceValues(func() (string, error) {
 	if !Race {
 		return Binary()
@@ -70,8 +73,8 @@ var PlainBinary = sync.OnceValues(func() (string, error) {
 	return build("lockproxy-plain", given, false)
 })
 
-// build builds the program, unless a binary is given. It runs in the module of the program,
-// because the tests may belong to a module that does not list the program's dependencies.
+// build builds the program, unless the caller names a binary. It runs in the program's module,
+// because the tests' module may lack the program's dependencies.
 func build(name, given string, race bool) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -93,7 +96,8 @@ func build(name, given string, race bool) (string, error) {
 }
 
 // Tool returns the path of a program that the tests need but do not build, such as redis-server.
-// Without it the test is skipped, or fails if CI is set: there a skip would pass unnoticed.
+// If it is missing, the test is skipped, or fails if CI is set, because there a skip goes
+// unnoticed.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -2,11 +2,11 @@ package lab
 
 import "time"
 
-// Call is a command with the times, on this process's monotonic clock, between which it ran.
+// Call is a command that ran between two times on this process's monotonic clock.
 type Call struct {
 	Sent, Back time.Time
-	Reply      string // raw; "" if none came
-	Err        error  // why none came
+	Reply      string // raw; "" after an error
+	Err        error
 }
 
 // Call sends a command and waits for its reply, for at most timeout.

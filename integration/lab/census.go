@@ -19,7 +19,7 @@ func LockKeys(t testing.TB, s *Redis) []string {
 	return keys
 }
 
-// Census maps each server's address to the lock keys it has; servers without any are left out.
+// Census maps the address of each server that has lock keys to these keys.
 func Census(t testing.TB, masters []*Redis) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -31,9 +31,9 @@ func Census(t testing.TB, masters []*Redis) map[string][]string {
 	return found
 }
 
-// Settle returns when everything that the proxies have sent, or still owe, to the masters was
-// executed: a lock taken through each proxy now stands on every master, and commands on one lane
-// are executed in order. All masters must be reachable.
+// Settle waits until the masters have executed all commands that the proxies have sent or owe
+// them. It takes a lock through each proxy and waits until every master has it, because each lane
+// executes commands in order. All masters must be reachable.
 func Settle(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	for i, p := range proxies {
@@ -48,14 +48,15 @@ func Settle(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 			return token != "" && Holders(t, masters, key) == len(masters)
 		})
 		c.Do("UNLOCK", key, token)
-		WaitFor(t, "that lock gone from every master", Patience, func() bool { return Holders(t, masters, key) == 0 })
+		WaitFor(t, "the release of that lock on every master", Patience,
+			func() bool { return Holders(t, masters, key) == 0 })
 		c.Close()
 	}
 }
 
 // maxTTL returns the longest ttl that a proxy grants, or a minute.
 func maxTTL(c *Client) time.Duration {
-	reply := c.Do("LOCK", "settle", "60s", "bad") // refused before the masters are asked; the ttl is read first
+	reply := c.Do("LOCK", "settle", "60s", "bad") // the proxy checks the ttl first, and asks no master
 	_, limit, found := strings.Cut(strings.TrimSpace(reply), "exceeds max-ttl ")
 	if !found {
 		return time.Minute
@@ -64,26 +65,26 @@ func maxTTL(c *Client) time.Duration {
 	return time.Duration(Number(c.T, limit)) * time.Millisecond
 }
 
-// WantNoStray fails if any master keeps a lock key once the proxies have settled. A SET that
-// overtook a release sent through another proxy takes one more exchange to find and undo, so
-// Patience is granted; but nothing may be left to expiry: the locks of the test need a ttl longer
-// than that.
+// WantNoStray fails if any master keeps a lock key for Patience after the proxies have settled. A
+// proxy needs one more round trip to find and undo a SET that overtook a release by another proxy.
+// The locks of the test need a ttl longer than Patience, so that no key just expires.
 func WantNoStray(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	Settle(t, masters, proxies...)
 	WantKeysGone(t, masters, Patience)
 }
 
-// WantKeysGone waits for the masters to lose all lock keys, which has to happen by releases: well
-// before any ttl.
+// WantKeysGone waits until no master has a lock key. Releases must cause that, so the ttl of the
+// test's locks must be longer than within.
 func WantKeysGone(t testing.TB, masters []*Redis, within time.Duration) {
 	t.Helper()
 	if !Poll(within, func() bool { return len(Census(t, masters)) == 0 }) {
-		t.Errorf("stray lock keys, still there after %v: %v", within, Census(t, masters))
+		t.Errorf("lock keys on masters after %v: got %v, want none", within, Census(t, masters))
 	}
 }
 
-// Calls returns how often a server has executed commands that a lock needs, by INFO commandstats.
+// Calls returns how often a server has executed each command that a lock needs, from INFO
+// commandstats.
 func Calls(t testing.TB, s *Redis) string {
 	t.Helper()
 	var lines []string
@@ -98,8 +99,8 @@ func Calls(t testing.TB, s *Redis) string {
 	return strings.Join(lines, " ")
 }
 
-// CommandCount returns how often a master has executed a command, or all commands for "".
-// Questions of the test itself are in the latter.
+// CommandCount returns how often a master has executed a command, or all commands for "". That
+// includes the test's own commands.
 func CommandCount(t testing.TB, s *Redis, name string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(s.Do(t, "INFO", "commandstats")) {
@@ -117,13 +118,13 @@ func CommandCount(t testing.TB, s *Redis, name string) (n int) {
 	return n
 }
 
-// ScriptCount is how many scripts a server has run.
+// ScriptCount returns how many scripts a server has run.
 func ScriptCount(t testing.TB, s *Redis) int {
 	t.Helper()
 	return CommandCount(t, s, "evalsha") + CommandCount(t, s, "eval")
 }
 
-// CommandCounts adds up over all masters.
+// CommandCounts returns the sum of CommandCount over all masters.
 func CommandCounts(t testing.TB, masters []*Redis, name string) (n int) {
 	t.Helper()
 	for _, s := range masters {
@@ -132,7 +133,7 @@ func CommandCounts(t testing.TB, masters []*Redis, name string) (n int) {
 	return n
 }
 
-// Holders tells on how many masters a key of that name stands, whoever's it is.
+// Holders returns how many masters have a key of that name, of any holder.
 func Holders(t testing.TB, masters []*Redis, key string) (n int) {
 	t.Helper()
 	for _, s := range masters {
@@ -147,12 +148,12 @@ func Holders(t testing.TB, masters []*Redis, key string) (n int) {
 func WantHolders(t testing.TB, masters []*Redis, key string, n int) {
 	t.Helper()
 	if !Poll(Patience, func() bool { return Holders(t, masters, key) == n }) {
-		t.Fatalf("%s is on %d masters, want %d", key, Holders(t, masters, key), n)
+		t.Fatalf("masters with %s: got %d, want %d", key, Holders(t, masters, key), n)
 	}
 }
 
-// Left returns for how long each master still keeps the key, shortest first; a master without it
-// counts as 0.
+// Left returns the rest of the key's ttl on each master, shortest first; 0 for a master without
+// the key.
 func Left(t testing.TB, masters []*Redis, key string) []time.Duration {
 	t.Helper()
 	var list []time.Duration

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Client is a conn for the goroutine of a test: what goes wrong fails the test.
+// Client is a Conn for the goroutine of a test. Its errors fail the test.
 type Client struct {
 	*Conn
 	T testing.TB
 }
 
-// Dial connects to addr, and closes the connection when the test is over.
+// Dial connects to addr, and closes the connection when the test ends.
 func Dial(t testing.TB, addr string) *Client {
 	t.Helper()
 	c, err := Connect(addr)
@@ -30,12 +30,12 @@ func Dial3(t testing.TB, addr string) *Client {
 	t.Helper()
 	c := Dial(t, addr)
 	if hello := c.Do("HELLO", "3"); !strings.HasPrefix(hello, "%") {
-		t.Fatalf("HELLO 3: %q", hello)
+		t.Fatalf("HELLO 3: got %q, want a map", hello)
 	}
 	return c
 }
 
-// Send writes bytes as they are, and fails the test where that is not possible.
+// Send writes raw bytes. An error fails the test.
 func (c *Client) Send(raw string) {
 	c.T.Helper()
 	if err := c.Put(raw); err != nil {
@@ -48,7 +48,7 @@ func (c *Client) Frame() string {
 	c.T.Helper()
 	f, err := c.Next()
 	if err != nil {
-		c.T.Fatalf("read a reply: %v (got %.200q)", err, f)
+		c.T.Fatalf("read a reply: got %.200q, %v, want a frame", f, err)
 	}
 	return f
 }
@@ -60,7 +60,7 @@ func (c *Client) Do(args ...string) string {
 	return c.Frame()
 }
 
-// Want reads as many bytes as raw has and compares.
+// Want reads len(raw) bytes and compares them with raw.
 func (c *Client) Want(raw string) {
 	c.T.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
@@ -80,7 +80,7 @@ func (c *Client) WantDo(reply string, args ...string) {
 	}
 }
 
-// WantClosed reads to the end of the connection, which must come without a further byte.
+// WantClosed waits until the other side has closed the connection, without another byte.
 func (c *Client) WantClosed() {
 	c.T.Helper()
 	if got, closed, err := c.Rest(Patience); err != nil || !closed || got != "" {
@@ -91,44 +91,52 @@ func (c *Client) WantClosed() {
 // Lock sends LOCK, which must be granted, and returns the token.
 func (c *Client) Lock(key, ttl string) string {
 	c.T.Helper()
-	reply := c.Do("LOCK", key, ttl)
-	token := TokenOf(reply)
-	if token == "" {
-		c.T.Fatalf("LOCK %s: got %q, want a token", key, reply)
-	}
-	return token
+	return c.WantToken("LOCK", key, ttl)
 }
 
-// Unlock sends UNLOCK, which must find the lock held.
+// Unlock sends UNLOCK, which must find the lock held. If the reply says that the proxy itself was
+// late, because the machine is busy, Unlock repeats the UNLOCK. The first one may have released
+// the lock by then.
 func (c *Client) Unlock(key, token string) {
 	c.T.Helper()
-	c.WantDo(":1\r\n", "UNLOCK", key, token)
+	reply := c.Do("UNLOCK", key, token)
+	if Late(reply) {
+		Poll(Patience, func() bool { reply = c.Do("UNLOCK", key, token); return !Late(reply) })
+		if reply == ":0\r\n" {
+			return
+		}
+	}
+	if reply != ":1\r\n" {
+		c.T.Fatalf("UNLOCK %.100q: got %q, want 1", key, reply)
+	}
 }
 
 // LockSession sends LOCK ... SESSION, which must be granted, and returns the token.
 func (c *Client) LockSession(key, ttl string) string {
 	c.T.Helper()
-	reply := c.Do("LOCK", key, ttl, "SESSION")
-	token := TokenOf(reply)
-	if token == "" {
-		c.T.Fatalf("LOCK %s SESSION: %q, want a token", key, reply)
-	}
-	return token
+	return c.WantToken("LOCK", key, ttl, "SESSION")
 }
 
-// WantToken sends a LOCK, which must be granted, and returns the token.
+// WantToken sends a LOCK, which must be granted, and returns the token. If the reply says that the
+// proxy itself was late, because the machine is busy, WantToken repeats the LOCK until that is
+// granted. The key may count as held meanwhile, until the failed LOCK has been released.
 func (c *Client) WantToken(args ...string) string {
 	c.T.Helper()
 	reply := c.Do(args...)
+	if Late(reply) {
+		Poll(Patience, func() bool {
+			reply = c.Do(args...)
+			return reply != Null2 && reply != Null3 && !Late(reply)
+		})
+	}
 	token := TokenOf(reply)
 	if token == "" {
-		c.T.Fatalf("%q: %q, want a token", args, reply)
+		c.T.Fatalf("%.100q: got %q, want a token", args, reply)
 	}
 	return token
 }
 
-// WantFree asks for key with WAIT, and returns how long after start it was granted. It gives the
-// lock back.
+// WantFree asks for key with WAIT and gives the lock back. It returns the time of the grant.
 func (c *Client) WantFree(key string) (at time.Time) {
 	c.T.Helper()
 	token, at := WantToken(c.T, key, c.Later("LOCK", key, "60s", "WAIT", "0"))
@@ -142,7 +150,7 @@ func (c *Client) LockFull(key, ttl string, options ...string) (token string, val
 	reply := c.Do(append([]string{"LOCK", key, ttl, "FULL"}, options...)...)
 	parts := Fields(reply)
 	if !strings.HasPrefix(reply, "*3\r\n$57\r\n") || len(parts) != 3 {
-		c.T.Fatalf("LOCK %s FULL: %q", key, reply)
+		c.T.Fatalf("LOCK %s FULL: got %q, want token, fence and validity", key, reply)
 	}
 	ms, err := strconv.Atoi(parts[2])
 	if err != nil {
@@ -151,7 +159,7 @@ func (c *Client) LockFull(key, ttl string, options ...string) (token string, val
 	return parts[0], time.Duration(ms) * time.Millisecond
 }
 
-// WaitWaiting returns when n clients wait in the proxy that c is connected to.
+// WaitWaiting waits until exactly n clients wait in the proxy of c.
 func (c *Client) WaitWaiting(n int) {
 	c.T.Helper()
 	WaitFor(c.T, strconv.Itoa(n)+" waiters", Patience, func() bool { return c.Counter("waiting") == n })
@@ -169,6 +177,6 @@ func (c *Client) Counter(name string) int {
 			return n
 		}
 	}
-	c.T.Fatalf("no %s in LOCKPROXY INFO", name)
+	c.T.Fatalf("LOCKPROXY INFO: got no %s, want a number", name)
 	return 0
 }

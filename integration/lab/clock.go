@@ -17,14 +17,14 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// Clock is the wall clock of one server, or of several: a page of memory that a preloaded library
-// reads. Without a step or a rate it shows the true time. Its methods are for one goroutine.
+// Clock is the wall clock of one server or of several. A preloaded library reads it from a page of
+// memory. Before the first step or rate it shows the true time. Only one goroutine may use it.
 type Clock struct {
 	file, library string
 	page          *clockPage
 }
 
-// clockPage is what clock.c reads; its first lines say what the numbers mean.
+// clockPage is the page of memory; the first lines of clock.c describe its numbers.
 type clockPage struct{ sequence, anchor, offset, rate int64 }
 
 // preload builds the library once.
@@ -40,8 +40,8 @@ var preload = sync.OnceValues(func() (string, error) {
 	return library, err
 })
 
-// NewClock returns a clock for StartRedisWithClock. Where there is no C compiler the test is
-// skipped, and fails if CI is set.
+// NewClock returns a clock for StartRedisWithClock. Without a C compiler the test is skipped, or
+// fails if CI is set.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	Tool(t, "cc")
@@ -66,13 +66,13 @@ func NewClock(t testing.TB) *Clock {
 	return &Clock{file: file.Name(), library: library, page: (*clockPage)(unsafe.Pointer(&page[0]))}
 }
 
-// StartRedisWithClock is StartRedis for a server that goes by a clock of its own.
+// StartRedisWithClock is StartRedis for a server with a clock of its own.
 func StartRedisWithClock(t testing.TB, clock *Clock, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, place{clock: clock}, args)
 }
 
-// env returns what a process needs to go by the clock.
+// env returns the environment variables of a process with this clock.
 func (c *Clock) env() []string {
 	if c == nil {
 		return nil
@@ -83,8 +83,7 @@ func (c *Clock) env() []string {
 // Step moves the clock ahead by d, or back.
 func (c *Clock) Step(d time.Duration) { c.change(func(offset, rate *int64) { *offset += int64(d) }) }
 
-// Rate makes the clock run at so many times the true speed from now on: 1 is right, 1.02 gains 2
-// %.
+// Rate makes the clock run at so many times the true speed from now on: at 1.02 it gains 2 %.
 func (c *Clock) Rate(speed float64) {
 	c.change(func(offset, rate *int64) { *rate = int64((speed - 1) * float64(time.Second)) })
 }
@@ -99,7 +98,7 @@ func (c *Clock) leadAt(now int64) time.Duration {
 	return time.Duration(c.page.offset + int64(float64(now-c.page.anchor)*float64(c.page.rate)/1e9))
 }
 
-// change starts a new stretch of the clock's time. Readers wait while the sequence is odd.
+// change sets a new offset and rate from now on. Readers wait while the sequence is odd.
 func (c *Clock) change(edit func(offset, rate *int64)) {
 	now := time.Now().UnixNano()
 	offset, rate := int64(c.leadAt(now)), c.page.rate

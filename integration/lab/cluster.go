@@ -37,18 +37,19 @@ func AskAs(t testing.TB, s *Redis, password string, args ...string) string {
 	return c.Do(args...)
 }
 
-// StartProtected has an upstream with a password and three masters without.
+// StartProtected starts an upstream with a password, three masters without, and a proxy.
 func StartProtected(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	return StartProtectedBy(t, StartRedis(t, "--requirepass", "secret"), flags...)
 }
 
-// StartProtectedBy is StartProtected with an upstream whose password is secret. It returns when a
-// lock can be had.
+// StartProtectedBy is StartProtected with an upstream whose password is secret. It returns once
+// the proxy has granted a lock.
 func StartProtectedBy(t testing.TB, upstream *Redis, flags ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{Upstream: upstream, Masters: StartMasters(t, 3)}
-	c.Flags = append([]string{"--upstream", c.Upstream.Addr, "--masters", strings.Join(Addrs(c.Masters), ","), "--restart-guard", "off"}, flags...)
+	c.Flags = append([]string{"--upstream", c.Upstream.Addr, "--masters", strings.Join(Addrs(c.Masters), ","),
+		"--restart-guard", "off"}, flags...)
 	c.Proxy = StartProxy(t, c.Flags...)
 	host := Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
@@ -59,7 +60,7 @@ func StartProtectedBy(t testing.TB, upstream *Redis, flags ...string) *Cluster {
 	return c
 }
 
-// StartEmbedded starts the proxy with nothing but an address to listen at.
+// StartEmbedded starts a proxy with embedded servers.
 func StartEmbedded(t testing.TB) *Proxy {
 	t.Helper()
 	p := StartProxy(t, "--embedded")

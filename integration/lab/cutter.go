@@ -5,16 +5,15 @@ import (
 	"strconv"
 )
 
-// cutter finds the commands in a stream of requests. It looks at bytes that pass and changes
-// nothing: once they are not an array of bulk strings, as clients send them, it finds nothing
-// more.
+// cutter finds the commands in a stream of requests, which are arrays of bulk strings. After any
+// other bytes it finds no more commands.
 type cutter struct {
-	begun []byte // of the command that is not complete yet
+	begun []byte // of the command that is not complete
 	lost  bool
 }
 
-// command is one found in a chunk. It begins at start, or at 0 if its first bytes came with an
-// earlier chunk.
+// command is a command that ends in a chunk. It begins at start, or at 0 if its first bytes came
+// with an earlier chunk.
 type command struct {
 	start int
 	raw   []byte
@@ -44,8 +43,8 @@ func (c *cutter) feed(chunk []byte) (found []command) {
 	return found
 }
 
-// commandLen returns the length of the command that b begins with, 0 if it is not all there, -1 if
-// it is none.
+// commandLen returns the length of the first command in b. It returns 0 if the command is
+// incomplete, and -1 if b begins with no command.
 func commandLen(b []byte) int {
 	count, at := header(b, 0, '*')
 	for ; count > 0 && at > 0; count-- {
@@ -59,8 +58,8 @@ func commandLen(b []byte) int {
 	return at
 }
 
-// header reads a number after kind and returns it with the place behind its line; 0 and -1 as
-// commandLen.
+// header reads a number after kind. It returns the number and the offset after its line; next is 0
+// or -1 as in commandLen.
 func header(b []byte, at int, kind byte) (number, next int) {
 	if at == len(b) {
 		return 0, 0

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// withFlags adds flags to others, in the place of those of the same name: the program refuses a
-// flag given twice.
+// withFlags adds flags to others. It drops earlier flags of the same names, because the program
+// refuses a repeated flag.
 func withFlags(flags []string, more ...string) []string {
 	var kept []string
 	given := flagNames(more)

@@ -32,7 +32,7 @@ func (g *gate) set(open bool) {
 	}
 }
 
-// wait returns true when the gate is open, false when the link was cut before.
+// wait returns true once the gate is open, or false if the link is cut before.
 func (g *gate) wait(cut <-chan struct{}) bool {
 	g.mu.Lock()
 	open := g.open
@@ -45,7 +45,7 @@ func (g *gate) wait(cut <-chan struct{}) bool {
 	}
 }
 
-// sleepUntil returns true at the given time, false if the link was cut before.
+// sleepUntil returns true at the given time, or false if the link is cut before.
 func sleepUntil(due time.Time, cut <-chan struct{}) bool {
 	wait := time.Until(due)
 	if wait <= 0 {

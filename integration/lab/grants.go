@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// SetCountersApart lets the counters of the masters differ, by locks that each takes part in
-// alone.
+// SetCountersApart makes the fencing counters of the masters differ. It takes locks through a
+// proxy of each single master.
 func SetCountersApart(t testing.TB, masters []*Redis, key string, counts []int) {
 	t.Helper()
 	for i, s := range masters {
@@ -22,34 +22,35 @@ func SetCountersApart(t testing.TB, masters []*Redis, key string, counts []int) 
 	}
 }
 
-// Grant repeats LOCK until it is granted: while lanes are being made anew a majority may be
-// missing for a moment, and a key whose release is still on its way counts as held. Any other
-// reply fails the test.
+// Grant repeats LOCK until it is granted. A majority may be missing for a moment while a proxy
+// opens new lanes, and a key counts as held until its release has arrived. Any other reply fails
+// the test.
 func Grant(t testing.TB, c *Client, key string) string {
 	t.Helper()
 	return GrantOr(t, c, key, func() string { return "" })
 }
 
-// GrantOr is Grant that asks for an explanation when it has to give up.
+// GrantOr is Grant that adds an explanation when it gives up.
 func GrantOr(t testing.TB, c *Client, key string, explain func() string) string {
 	t.Helper()
 	token, reply := "", ""
 	granted := Poll(Patience, func() bool {
 		reply = c.Do("LOCK", key, "60s")
 		token = TokenOf(reply)
-		if token == "" && reply != Null2 && !strings.HasPrefix(reply, "-NOQUORUM ") && !strings.HasPrefix(reply, "-TRYAGAIN ") {
-			t.Fatalf("LOCK: %q", reply)
+		if token == "" && reply != Null2 && !strings.HasPrefix(reply, "-NOQUORUM ") &&
+			!strings.HasPrefix(reply, "-TRYAGAIN ") {
+			t.Fatalf("LOCK %s: got %q, want a token", key, reply)
 		}
 		return token != ""
 	})
 	if !granted {
-		t.Fatalf("LOCK not granted within %v, the last reply was %q; %s", Patience, reply, explain())
+		t.Fatalf("LOCK %s for %v: got %q, want a token; %s", key, Patience, reply, explain())
 	}
 	return token
 }
 
-// LockSoon repeats LOCK, for a second or the ttl given, until it is granted: a majority may be
-// missing for a moment.
+// LockSoon repeats LOCK with a ttl of a second, or the given one, until it is granted. A majority
+// may be missing for a moment.
 func LockSoon(t testing.TB, c *Client, key string, ttl ...string) (token string) {
 	t.Helper()
 	reply := ""
@@ -58,19 +59,19 @@ func LockSoon(t testing.TB, c *Client, key string, ttl ...string) (token string)
 		token = TokenOf(reply)
 		return token != ""
 	}) {
-		t.Fatalf("LOCK %s: %q after %v", key, reply, Patience)
+		t.Fatalf("LOCK %s for %v: got %q, want a token", key, Patience, reply)
 	}
 	return token
 }
 
-// UnlockSurely unlocks, again while too few masters can be asked: those that have just been given
-// back may not vote yet.
+// UnlockSurely repeats UNLOCK while too few masters answer, because masters that have just come
+// back may not vote.
 func UnlockSurely(t *testing.T, c *Client, key, token string) {
 	t.Helper()
 	WaitFor(t, "UNLOCK by a majority", Patience, func() bool {
 		reply := c.Do("UNLOCK", key, token)
 		if !strings.HasPrefix(reply, "-NOQUORUM ") && reply != ":1\r\n" && reply != ":0\r\n" {
-			t.Errorf("UNLOCK: %q", reply)
+			t.Errorf("UNLOCK %s: got %q, want 1, 0 or -NOQUORUM", key, reply)
 		}
 		return !strings.HasPrefix(reply, "-NOQUORUM ")
 	})

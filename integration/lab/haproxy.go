@@ -20,8 +20,8 @@ listen redis
 `
 
 // StartHAProxy starts HAProxy before a server, in TCP mode with two threads, and returns its
-// address: what a relay that knows nothing of Redis does, measured in the same run, tells what of
-// a figure is the machine's doing.
+// address. It does not interpret the bytes. A benchmark measures it in the same run, to separate
+// the cost of the machine from that of the proxy.
 func StartHAProxy(t testing.TB, upstream string) (addr string) {
 	t.Helper()
 	path := Tool(t, "haproxy")

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// Heard is what a connection gave, and how it stands: the sentinel was answered, it was closed, or
-// it is silent.
+// Heard is the text from a connection and its state: answered (the sentinel), closed or silent.
 type Heard struct{ Text, State string }
 
-// Hear reads until the sentinel is answered, the connection is closed, or nothing more comes: when
-// nothing came for a while, enough decides whether that is all, and what comes until then still
-// counts.
+// Hear reads until the sentinel is answered, the connection is closed, or the text is complete.
+// Each time the connection is silent for a while, enough decides whether the text is complete.
+// Hear then reads once more, for bytes that came meanwhile.
 func Hear(c *Conn, sentinel string, enough func(Heard) bool, silence time.Duration) Heard {
 	end := "'" + sentinel + "', with args beginning with: \r\n"
 	var b strings.Builder
 	buf := make([]byte, 64<<10)
-	over := false
+	complete := false
 	for {
 		if err := c.SetReadDeadline(time.Now().Add(silence)); err != nil {
 			return Heard{b.String(), err.Error()}
@@ -28,17 +27,17 @@ func Hear(c *Conn, sentinel string, enough func(Heard) bool, silence time.Durati
 		switch {
 		case strings.HasSuffix(b.String(), end):
 			return Heard{b.String(), "answered"}
-		case os.IsTimeout(err) && over:
+		case os.IsTimeout(err) && complete:
 			return Heard{b.String(), "silent"}
 		case os.IsTimeout(err):
-			over = enough(Heard{b.String(), "silent"})
+			complete = enough(Heard{b.String(), "silent"})
 		case err != nil:
 			return Heard{b.String(), "closed"}
 		}
 	}
 }
 
-// HearEnd half-closes the connection and reads what still comes.
+// HearEnd half-closes the connection and reads to its end.
 func HearEnd(c *Client) Heard {
 	if err := c.CloseWrite(); err != nil {
 		return Heard{"", "closed"}

@@ -9,19 +9,18 @@ import (
 	"lockproxy/integration/redistest"
 )
 
-// Config says what a deployment is made of. The zero value of a field stands for what its comment
-// says.
+// Config configures a deployment. The comments name the default of a field.
 type Config struct {
 	Masters    int      // 3
-	Proxies    int      // 1; a negative number starts none: StartProxy adds them
+	Proxies    int      // 1; a negative number starts none, and the test calls StartProxy
 	Flags      []string // of every proxy, beside upstream and masters
 	MasterArgs []string // of every master's redis-server
 	Relays     bool     // every proxy reaches every master through a relay of its own
 	Clocks     bool     // every master has a clock of its own
 	Net        bool     // masters and proxies are nodes of a network of their own; not with Relays
-	Parts      bool     // Part is to be used: Net where that can be, else Relays
+	Parts      bool     // the test calls Part: Net if the system allows it, else Relays
 	NoWait     bool     // return before the proxies can lock
-	Plain      bool     // the proxies are built without the race detector: for tests of much load
+	Plain      bool     // proxies without the race detector, for tests of much load
 }
 
 // Lab is a deployment: an upstream, masters, and proxies before them.
@@ -70,14 +69,14 @@ func Start(t testing.TB, config Config) *Lab {
 	return l
 }
 
-// StartProxy adds a proxy, with more flags than the others, and does not wait until it can lock. A
-// flag given again replaces the earlier one.
+// StartProxy adds a proxy with more flags and does not wait until it can lock. A flag replaces an
+// earlier one of the same name.
 func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
 	return l.StartProxyOf(t, "", flags...)
 }
 
-// StartProxyOf is StartProxy for another build of the program, by its path; "" is the one under
+// StartProxyOf is StartProxy for another build of the program, by its path; "" is the build under
 // test.
 func (l *Lab) StartProxyOf(t testing.TB, binary string, flags ...string) *Proxy {
 	t.Helper()
@@ -106,8 +105,8 @@ func (l *Lab) StartProxies(t testing.TB, n int) []*Proxy {
 	return started
 }
 
-// ProxyFlags returns what StartProxy would start the next proxy with; its relays, if it is to have
-// any, are made here.
+// ProxyFlags returns the flags of the next proxy, and starts its relays if the deployment has
+// relays.
 func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 	t.Helper()
 	list := Addrs(l.Masters)
@@ -122,7 +121,7 @@ func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 	return withFlags(withFlags(all, l.config.Flags...), flags...)
 }
 
-// node makes a node, where there is a network.
+// node adds a node if the deployment has a network, else it returns nil.
 func (l *Lab) node(t testing.TB) *Node {
 	t.Helper()
 	if l.Net == nil {
@@ -134,9 +133,8 @@ func (l *Lab) node(t testing.TB) *Node {
 // Link returns the relay between a proxy and a master, by their numbers from 0.
 func (l *Lab) Link(proxy, master int) *Relay { return l.Relays[proxy][master] }
 
-// WantNoStray waits until everything that the proxies owe the masters was executed, and fails if a
-// lock key is left. All masters and proxies must run, and the locks of the test need a ttl much
-// longer than a second.
+// WantNoStray waits until the masters have executed all commands of the proxies, and fails if a
+// lock key is left. All masters and proxies must run. See [WantNoStray] for the ttl.
 func (l *Lab) WantNoStray(t testing.TB) {
 	t.Helper()
 	WantNoStray(t, l.Masters, l.Proxies...)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Answer is a reply with the time when it came.
+// Answer is a reply with the time of its arrival.
 type Answer struct {
 	Reply string
 	At    time.Time
 	Err   error
 }
 
-// Later sends a command, and delivers its reply when there is one.
+// Later sends a command and returns a channel for its reply.
 func (c *Client) Later(args ...string) <-chan Answer {
 	c.T.Helper()
 	c.Send(Encode(args...))
@@ -30,11 +30,11 @@ func WantToken(t testing.TB, what string, ch <-chan Answer) (token string, at ti
 	select {
 	case a := <-ch:
 		if token = TokenOf(a.Reply); token == "" {
-			t.Fatalf("%s: %q (%v), want a token", what, a.Reply, a.Err)
+			t.Fatalf("%s: got %q (%v), want a token", what, a.Reply, a.Err)
 		}
 		return token, a.At
 	case <-time.After(Patience):
-		t.Fatalf("%s: no reply within %v", what, Patience)
+		t.Fatalf("%s: got no reply within %v, want a token", what, Patience)
 	}
 	return "", time.Time{}
 }
@@ -44,7 +44,7 @@ func WantSilence(t testing.TB, what string, ch <-chan Answer) {
 	t.Helper()
 	select {
 	case a := <-ch:
-		t.Fatalf("%s: %q (%v), want no reply yet", what, a.Reply, a.Err)
+		t.Fatalf("%s: got %q (%v), want no reply yet", what, a.Reply, a.Err)
 	default:
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// Net is a network of its own: namespaces joined by one that forwards between them and can lose
-// their packets. Unlike a relay it leaves the systems on both sides in the dark, as a broken
-// network does: no end of a connection is seen, and what was written is sent again when the
-// network heals. The tests' own connections begin at the forwarding place and are never disturbed.
-// All of it vanishes with its processes; the machine's own network is not touched.
+// Net is a network of its own. Its namespaces reach each other through a hub, which forwards their
+// packets and can lose them. Unlike with a relay, the systems on both sides do not notice the
+// loss, like those on a broken network: they see no end of a connection, and send lost bytes again
+// when the network heals. The tests' own connections begin at the hub, and no fault disturbs them.
+// The network ends with its processes and leaves the machine's own network alone.
 type Net struct {
 	hub *Process
 
@@ -31,7 +31,7 @@ type Node struct {
 	holder *Process // keeps the namespace
 }
 
-// path is the way of packets from one node to another; its rule is how many of a hundred get lost.
+// path leads from one node to another; its rule is how many of a hundred packets get lost.
 type path struct{ from, to *Node }
 
 // hubs maps addresses of nodes to their nets, for Connect; nodes counts them, so that all nets
@@ -41,10 +41,10 @@ var (
 	nodes atomic.Int32
 )
 
-// errNotRoot tells that only root may make namespaces.
+// errNotRoot: only root may make namespaces.
 var errNotRoot = errors.New("network namespaces need root")
 
-// NetMissing tells why NewNet cannot work here, or returns nil.
+// NetMissing returns the reason why NewNet cannot work here, or nil.
 var NetMissing = sync.OnceValue(func() error {
 	if os.Geteuid() != 0 {
 		return errNotRoot
@@ -57,8 +57,8 @@ var NetMissing = sync.OnceValue(func() error {
 	return tryNamespace()
 })
 
-// NewNet makes a network without nodes. Where it cannot the test is skipped, and fails if CI is
-// set and the user is root.
+// NewNet makes a network without nodes. If the system does not let it, the test is skipped, or
+// fails if CI is set and the user is root.
 func NewNet(t testing.TB) *Net {
 	t.Helper()
 	if err := NetMissing(); errors.Is(err, errNotRoot) {
@@ -93,8 +93,8 @@ func (n *Net) Node(t testing.TB) *Node {
 	return node
 }
 
-// Drop loses so many of a hundred packets on their way from one node to another; 0 heals that way,
-// 100 cuts it. The other way is not changed.
+// Drop loses so many of a hundred packets from one node to another; 0 heals that direction, 100
+// cuts it. The other direction does not change.
 func (n *Net) Drop(t testing.TB, from, to *Node, percent int) {
 	t.Helper()
 	n.mu.Lock()
@@ -103,7 +103,7 @@ func (n *Net) Drop(t testing.TB, from, to *Node, percent int) {
 	n.applyLocked(t)
 }
 
-// Cut loses everything between two nodes.
+// Cut loses all packets between two nodes.
 func (n *Net) Cut(t testing.TB, a, b *Node) {
 	t.Helper()
 	n.mu.Lock()
@@ -121,11 +121,12 @@ func (n *Net) Heal(t testing.TB) {
 	n.applyLocked(t)
 }
 
-// applyLocked writes the rules anew. nft wants each on a line of its own.
+// applyLocked replaces all rules. nft needs each on a line of its own.
 func (n *Net) applyLocked(t testing.TB) {
 	t.Helper()
 	text := strings.Builder{}
-	text.WriteString("flush ruleset\ntable ip lab {\nchain forward {\ntype filter hook forward priority 0; policy accept;\n")
+	text.WriteString("flush ruleset\ntable ip lab {\nchain forward {\n")
+	text.WriteString("type filter hook forward priority 0; policy accept;\n")
 	for p, percent := range n.rules {
 		if percent == 0 {
 			continue
@@ -151,8 +152,8 @@ func run(t testing.TB, holder *Process, input, name string, args ...string) {
 	}
 }
 
-// command returns the command line that runs a program in the node. The program takes the place of
-// nsenter, so its process id is the one started. Without a node nothing is added.
+// command returns the command line that runs a program in the node, or outside if n is nil. The
+// program replaces nsenter in its process, so it has the process id of the command.
 func (n *Node) command(name string, args []string) []string {
 	if n == nil {
 		return append([]string{name}, args...)
@@ -160,7 +161,7 @@ func (n *Node) command(name string, args []string) []string {
 	return inNamespace(n.holder, name, args)
 }
 
-// freeAddr returns an address that a server can listen on in the node, or on loopback without one.
+// freeAddr returns a free address in the node, or on loopback if n is nil.
 func (n *Node) freeAddr(t testing.TB) string {
 	t.Helper()
 	if n == nil {
@@ -174,8 +175,7 @@ func inNamespace(holder *Process, name string, args []string) []string {
 	return append([]string{"nsenter", "-t", strconv.Itoa(holder.Cmd.Process.Pid), "-n", name}, args...)
 }
 
-// dialer returns the function that opens connections to addr: from the hub of its net, if it has
-// one.
+// dialer returns the function that opens connections to addr, from the hub if addr is in a Net.
 func dialer(addr string) func(network, addr string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	if n, ok := hubs.Load(host); ok {

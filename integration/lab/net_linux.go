@@ -14,7 +14,7 @@ import (
 	"lockproxy/integration/redistest"
 )
 
-// holdNamespace starts a process in a network namespace of its own, which lives as long as the
+// holdNamespace starts a process in a network namespace of its own. The namespace ends with the
 // process.
 func holdNamespace(t testing.TB, name string) *Process {
 	t.Helper()
@@ -33,8 +33,8 @@ func tryNamespace() error {
 	return nil
 }
 
-// dial connects from the hub: a socket belongs for good to the namespace in which its thread was
-// when it was made.
+// dial connects from the hub. It moves its thread there for a moment, because a socket belongs to
+// the namespace of the thread that made it.
 func (n *Net) dial(network, addr string) (net.Conn, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -23,7 +23,7 @@ func StartOperators(t *testing.T, flags ...string) *Operators {
 	return &Operators{Start(t, Config{Flags: append([]string{"--admin-listen", addr}, flags...)}), t, addr}
 }
 
-// Get asks for a path, with a token unless it is empty.
+// Get sends an HTTP request for a path, with a token unless that is empty.
 func (o *Operators) Get(method, path, token, body string) (code int, text string) {
 	o.T.Helper()
 	r, err := http.NewRequestWithContext(o.T.Context(), method, "http://"+o.Addr+path, strings.NewReader(body))
@@ -34,7 +34,7 @@ func (o *Operators) Get(method, path, token, body string) (code int, text string
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	if body != "" {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // whatever it is, as curl -d does
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // for any body, like curl -d
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func (o *Operators) Get(method, path, token, body string) (code int, text string
 	return resp.StatusCode, string(b)
 }
 
-// Metric is the value of one series; NaN-free and 0 only if it is there.
+// Metric returns the value of one series, which must exist.
 func (o *Operators) Metric(series string) float64 {
 	o.T.Helper()
 	_, text := o.Get("GET", "/metrics", "", "")
@@ -61,21 +61,21 @@ func (o *Operators) Metric(series string) float64 {
 			return v
 		}
 	}
-	o.T.Fatalf("no series %s", series)
+	o.T.Fatalf("/metrics: got no series %s, want one", series)
 	return 0
 }
 
-// LiveHeap is how many MB the proxy's heap has after a collection.
+// LiveHeap returns the size of the proxy's heap after a garbage collection, in MB.
 func (o *Operators) LiveHeap() float64 {
 	o.T.Helper()
-	for range 2 { // what the first one finds in pools goes with the second
+	for range 2 { // pools keep their contents during one collection
 		o.Get("GET", "/debug/pprof/heap?gc=1&debug=1", "", "")
 	}
 	_, text := o.Get("GET", "/debug/pprof/heap?gc=1&debug=1", "", "")
 	_, rest, _ := strings.Cut(text, "# HeapAlloc = ")
 	var bytes int
 	if _, err := fmt.Sscan(rest, &bytes); err != nil {
-		o.T.Fatalf("no HeapAlloc in the profile: %v", err)
+		o.T.Fatalf("profile: got no HeapAlloc (%v), want a number", err)
 	}
 	return float64(bytes) / (1 << 20)
 }

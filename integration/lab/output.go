@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output collects what a process writes. Safe for concurrent use.
+// Output collects the output of a process. Safe for concurrent use.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -18,14 +18,14 @@ func (o *Output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// String returns all that was written so far.
+// String returns all text so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// Tail returns the last n bytes written so far, or all where there are fewer.
+// Tail returns the last n bytes, or all if there are fewer.
 func (o *Output) Tail(n int) string {
 	s := o.String()
 	return s[max(0, len(s)-n):]

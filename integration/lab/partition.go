@@ -2,8 +2,8 @@ package lab
 
 import "testing"
 
-// Partitions between single proxies and masters, by a network of its own where there is one, else
-// by relays.
+// These methods cut single proxies off from single masters, by the network of the deployment or
+// else by its relays.
 
 // Way is a direction between a proxy and a master.
 type Way int
@@ -15,9 +15,9 @@ const (
 	ToProxy
 )
 
-// Part cuts a proxy off from a master, by their numbers from 0, in one way or both. Neither side
-// is told. What is cut on a network is lost and sent again after Heal; what is cut by a relay
-// waits in it.
+// Part cuts a proxy off from a master, by their numbers from 0, in one direction or both. Neither
+// side notices. A network loses the bytes, and the system sends them again after Heal; a relay
+// keeps them until Heal.
 func (l *Lab) Part(t testing.TB, proxy, master int, way Way) {
 	t.Helper()
 	if l.Net != nil {
@@ -53,8 +53,8 @@ func (l *Lab) Heal(t testing.TB) {
 	}
 }
 
-// Readdress leads every proxy's connections to a master, by its number from 0, to another server
-// from now on, and cuts the present ones. The address of the master itself leads them back.
+// Readdress leads new connections of every proxy to a master, by its number from 0, to another
+// server, and cuts the present ones. Readdress to the master's own address undoes that.
 func (l *Lab) Readdress(master int, target string) {
 	for _, relays := range l.Relays {
 		relays[master].Switch(target)

@@ -15,16 +15,16 @@ import (
 	"lockproxy/integration/redistest"
 )
 
-// Process is a running program with all it wrote to stdout and stderr.
+// Process is a program with its output on stdout and stderr.
 type Process struct {
 	name string
 	Cmd  *exec.Cmd
 	Log  *Output
 	kept string        // the directory for its output if the test fails
 	Done chan struct{} // closed when the process has ended
-	Err  error         // how it ended; read it after done
+	Err  error         // the result of Wait; valid after Done
 
-	ending atomic.Bool // SIGTERM was sent
+	ending atomic.Bool // the test has sent SIGTERM
 }
 
 // Launch starts a program. Its clean-up kills it, and keeps its output if the test failed.
@@ -39,14 +39,15 @@ func launch(t testing.TB, name string, env []string, path string, args ...string
 	return launchWith(t, name, env, redistest.ChildAttributes(), path, args...)
 }
 
-func launchWith(t testing.TB, name string, env []string, attributes *syscall.SysProcAttr, path string, args ...string) *Process {
+func launchWith(t testing.TB, name string, env []string, attributes *syscall.SysProcAttr, path string,
+	args ...string) *Process {
 	t.Helper()
 	p := &Process{name: name, Cmd: exec.Command(path, args...), Log: &Output{}, Done: make(chan struct{})}
 	if dirs, ok := t.(interface{ ArtifactDir() string }); ok {
-		p.kept = dirs.ArtifactDir() // asked for now, since it must outlive the clean-up below
+		p.kept = dirs.ArtifactDir() // called before t.Cleanup below, so that its own clean-up runs later
 	}
 	p.Cmd.Stdout, p.Cmd.Stderr, p.Cmd.SysProcAttr = p.Log, p.Log, attributes
-	p.Cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20") // the detector would wait a second at each exit
+	p.Cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20") // by default it sleeps a second at each exit
 	p.Cmd.Env = append(p.Cmd.Env, env...)
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
@@ -66,20 +67,19 @@ func (p *Process) await() {
 	close(p.Done)
 }
 
-// Says reports whether the process writes text, or has written it. It waits: a line may be read later
-// than the reply that was sent after it.
+// Says reports whether the process has written text. It waits for the text, because lab may read a
+// line of output later than a reply that the process sent after it.
 func (p *Process) Says(text string) bool {
 	return Poll(Patience, func() bool { return strings.Contains(p.Log.String(), text) })
 }
 
-// Kill ends the process at once (SIGKILL) and waits for its end. It is harmless on one that has
-// ended.
+// Kill ends the process (SIGKILL) and waits for its end. It has no effect on one that has ended.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
 }
 
-// Signal sends s to the process; one that has ended does not mind.
+// Signal sends s to the process. It has no effect on one that has ended.
 func (p *Process) Signal(s syscall.Signal) {
 	if s == syscall.SIGTERM {
 		p.ending.Store(true)
@@ -87,7 +87,7 @@ func (p *Process) Signal(s syscall.Signal) {
 	_ = p.Cmd.Process.Signal(s)
 }
 
-// Running reports whether the process has not ended yet.
+// Running reports whether the process has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.Done:
@@ -97,17 +97,17 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Pause stops the process (SIGSTOP) and returns when the system shows it as stopped.
+// Pause stops the process (SIGSTOP) and returns once the system shows it as stopped.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
 	p.Signal(syscall.SIGSTOP)
-	WaitFor(t, p.name+" stopped", Patience, func() bool { return p.stat(t, 0) == "T" })
+	WaitFor(t, "the stop of "+p.name, Patience, func() bool { return p.stat(t, 0) == "T" })
 }
 
-// Resume lets a paused process go on (SIGCONT).
+// Resume continues a paused process (SIGCONT).
 func (p *Process) Resume() { p.Signal(syscall.SIGCONT) }
 
-// stat returns a field of /proc/PID/stat, counted from the state, which is 0.
+// stat returns a field of /proc/PID/stat. Field 0 is the state.
 func (p *Process) stat(t testing.TB, field int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
@@ -132,8 +132,8 @@ func (p *Process) CPU(t testing.TB) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// Memory returns a size in MB from /proc/PID/status: VmHWM is the most that was ever resident,
-// VmRSS what is now.
+// Memory returns a size in MB from /proc/PID/status: VmRSS is the resident memory, and VmHWM its
+// peak.
 func (p *Process) Memory(t testing.TB, field string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
@@ -148,9 +148,9 @@ func (p *Process) Memory(t testing.TB, field string) int {
 	return kilobytes / 1024
 }
 
-// keepLog shows the end of what the process wrote and stores all of it with the test's artifacts.
+// keepLog logs the end of the process's output and stores all of it with the test's artifacts.
 func (p *Process) keepLog(t testing.TB) {
-	t.Logf("%s wrote last:\n%s", p.name, p.Log.Tail(2000))
+	t.Logf("end of the output of %s:\n%s", p.name, p.Log.Tail(2000))
 	if p.kept == "" {
 		return
 	}
@@ -160,6 +160,6 @@ func (p *Process) keepLog(t testing.TB) {
 	}
 }
 
-// MemoryBound is what a proxy may ever use in these tests, in MB. The race detector's shadow
-// memory comes on top, also that of the room which the proxy leaves its heap: four times 32 MB.
+// MemoryBound is the memory that a proxy may use in these tests, in MB. The race detector needs
+// shadow memory, four times the size of the heap, which includes 32 MB for garbage.
 var MemoryBound = map[bool]int{false: 100, true: 430}[Race]

@@ -13,16 +13,16 @@ import (
 type Proxy struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
-	Node  *Node  // the namespace that it runs in, or nil
-	files int    // how many it may have open; 0 for as many as the tests
+	Node  *Node  // its namespace, or nil
+	files int    // its limit on open files; 0 for that of the tests
 	flags []string
 	plain bool // built without the race detector
 
 	binary string // path of another build; "" for the one under test
 }
 
-// busy is the master timeout of all proxies whose test names no other. The program's own, 50ms, is
-// passed by healthy masters when the machine that runs the tests is busy.
+// busy is the default of master-timeout in these tests. Healthy masters need more than the
+// program's default of 50ms if the machine is busy.
 const busy = "1s"
 
 // StartProxy starts the built binary on a free port with more flags, and waits until it accepts
@@ -32,15 +32,13 @@ func StartProxy(t testing.TB, flags ...string) *Proxy {
 	return startProxy(t, &Proxy{flags: flags})
 }
 
-// StartProxyWithFiles is StartProxy for a proxy that may have no more than n files and connections
-// open.
+// StartProxyWithFiles is StartProxy for a proxy that may open at most n files and connections.
 func StartProxyWithFiles(t testing.TB, n int, flags ...string) *Proxy {
 	t.Helper()
 	return (&Proxy{files: n, flags: flags}).first(t)
 }
 
-// StartPlainProxy is StartProxy for a proxy that is compared with programs built without the race
-// detector.
+// StartPlainProxy is StartProxy for a proxy without the race detector.
 func StartPlainProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
 	return (&Proxy{plain: true, flags: flags}).first(t)
@@ -48,13 +46,13 @@ func StartPlainProxy(t testing.TB, flags ...string) *Proxy {
 
 func startProxy(t testing.TB, p *Proxy) *Proxy {
 	t.Helper()
-	if p.Node != nil { // what listens there is out of reach for all but the test
+	if p.Node != nil { // only the test can reach it there
 		p.Addr, p.flags = p.Node.freeAddr(t), withFlags(p.flags, "--allow-open", "true")
 	}
 	return p.first(t)
 }
 
-// first starts the proxy, and has its end checked when the test is over.
+// first starts the proxy, and checks its end when the test ends.
 func (p *Proxy) first(t testing.TB) *Proxy {
 	t.Helper()
 	p.start(t)
@@ -75,7 +73,8 @@ func (p *Proxy) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := withFlags([]string{"--log-format", "json", "--drain-timeout", "3s", "--master-timeout", busy, "--listen", "127.0.0.1:0"}, p.flags...)
+	args := withFlags([]string{"--log-format", "json", "--drain-timeout", "3s", "--master-timeout", busy, "--listen",
+		"127.0.0.1:0"}, p.flags...)
 	if p.Addr != "" {
 		args = withFlags(args, "--listen", p.Addr)
 	}
@@ -85,25 +84,25 @@ func (p *Proxy) start(t testing.TB) {
 	}
 	p.Process = Launch(t, "lockproxy", line[0], line[1:]...)
 	addr := ""
-	WaitFor(t, "lockproxy ready", 2*Patience, func() bool { addr = p.readyAddr(); return addr != "" || !p.Running() })
+	WaitFor(t, "lockproxy to be ready", 2*Patience,
+		func() bool { addr = p.readyAddr(); return addr != "" || !p.Running() })
 	if addr == "" {
-		t.Fatalf("lockproxy %q ended before it was ready: %v\n%s", p.flags, p.Err, p.Log)
+		t.Fatalf("lockproxy %q: got its end (%v), want it ready\n%s", p.flags, p.Err, p.Log)
 	}
 	p.Addr = addr
 }
 
-// Restart ends the proxy at once, if it still runs, and starts it again at its address. Flags, if
-// any are given, take the place of those it had, for good.
+// Restart kills the proxy, if it runs, and starts it again at its address. The flags replace
+// earlier ones of the same names, also in later restarts.
 func (p *Proxy) Restart(t testing.TB, flags ...string) {
 	t.Helper()
 	p.Kill()
-	p.checkEnd(t) // of this process; the one at the end of the test is about the last
+	p.checkEnd(t) // of this process; the check at the end of the test is for the last one
 	p.flags = withFlags(p.flags, flags...)
 	p.start(t)
 }
 
-// readyAddr returns the first listening address in the log line "ready", or "" while there is
-// none.
+// readyAddr returns the first listening address in the log line "ready", or "" before that line.
 func (p *Proxy) readyAddr() string {
 	for line := range strings.Lines(p.Log.String()) {
 		var entry struct {
@@ -123,25 +122,24 @@ func (p *Proxy) readyAddr() string {
 	return ""
 }
 
-// checkEnd asks the proxy to end and looks for what must never be there: a crash, a race, an
-// unclean exit.
+// checkEnd asks the proxy to end, and fails after a crash, a race or an unclean exit.
 func (p *Proxy) checkEnd(t testing.TB) {
 	if !p.Running() {
 		if p.Err != nil && !p.killed() {
-			t.Errorf("lockproxy died: %v", p.Err)
+			t.Errorf("lockproxy: got its end (%v), want it running", p.Err)
 		}
 	} else if p.Resume(); p.Stop(t) && p.Err != nil {
-		t.Errorf("lockproxy ended with %v after SIGTERM, want exit code 0", p.Err)
+		t.Errorf("lockproxy after SIGTERM: got %v, want exit code 0", p.Err)
 	}
 	for _, bad := range []string{"DATA RACE", "panic: ", "panic recovered", "fatal error: ", "\"level\":\"dpanic\""} {
 		if text := p.Log.String(); strings.Contains(text, bad) {
-			t.Errorf("lockproxy wrote %q: ...%.3000s", bad, text[strings.Index(text, bad):])
+			t.Errorf("output of lockproxy: got ...%.3000s, want no %q", text[strings.Index(text, bad):], bad)
 		}
 	}
 }
 
-// Stop sends SIGTERM, unless the test has done so, and waits for the end, which must come within the
-// drain timeout. A second SIGTERM would end a proxy that drains with an error.
+// Stop sends SIGTERM, unless the test has done so, and waits for the end, which must follow within
+// the drain timeout. A second SIGTERM would end a draining proxy with an error.
 func (p *Proxy) Stop(t testing.TB) bool {
 	if !p.ending.Load() {
 		p.Signal(syscall.SIGTERM)
@@ -149,25 +147,25 @@ func (p *Proxy) Stop(t testing.TB) bool {
 	if !Poll(Patience, func() bool { return !p.Running() }) {
 		p.Signal(syscall.SIGQUIT) // the runtime writes all stacks
 		Poll(Patience, func() bool { return !p.Running() })
-		t.Errorf("lockproxy did not end within %v of SIGTERM", Patience)
+		t.Errorf("lockproxy %v after SIGTERM: got it running, want its end", Patience)
 		return false
 	}
 	return true
 }
 
-// killed reports whether the process was ended by a test's SIGKILL.
+// killed reports whether a SIGKILL of the test ended the process.
 func (p *Proxy) killed() bool {
 	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// WaitVoting returns when a lock can be had: lanes may still be opening when the proxy begins to
-// accept.
+// WaitVoting waits until the proxy has granted a lock. It opens its lanes after it begins to
+// accept clients.
 func (p *Proxy) WaitVoting(t testing.TB) {
 	t.Helper()
 	c := Dial(t, p.Addr)
 	defer c.Close()
-	WaitFor(t, "first lock", Patience, func() bool {
+	WaitFor(t, "a first lock", Patience, func() bool {
 		token, _, err := c.TryLock("warm-up", "500ms")
 		if err != nil || token == "" {
 			return false

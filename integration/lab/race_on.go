@@ -2,5 +2,5 @@
 
 package lab
 
-// Race tells that the tests run with the race detector; the binary is then built with it, too.
+// Race reports whether the tests, and so the binary, have the race detector.
 const Race = true

@@ -6,18 +6,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"lockproxy/integration/redistest"
 )
 
-// Redis is a redis-server process of its own, without persistence unless its arguments say
-// otherwise. It restarts at the same address, in one of the ways of restart.go.
+// Redis is a redis-server process, without persistence unless its arguments configure it. It
+// restarts at the same address; see restart.go.
 type Redis struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
 	Clock *Clock // its own clock, or nil
-	Node  *Node  // the namespace that it runs in, or nil
+	Node  *Node  // its namespace, or nil
 	args  []string
 	path  string
 	dir   string // its working directory
@@ -30,20 +29,20 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return startRedis(t, place{}, args)
 }
 
-// StartServer is StartRedis for another program of the same kind, such as valkey-server, by its
-// path.
+// StartServer is StartRedis for another program that takes the same arguments, such as
+// valkey-server, by its path.
 func StartServer(t testing.TB, path string, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, place{path: path}, args)
 }
 
-// FreeAddr finds a free loopback port, and gives it to no other test.
+// FreeAddr returns a free loopback address that no other test gets.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	return redistest.FreeAddr(t)
 }
 
-// place is what a server has of its own beside its files.
+// place configures the surroundings of a server.
 type place struct {
 	clock *Clock
 	node  *Node
@@ -56,20 +55,20 @@ func startRedis(t testing.TB, at place, args []string) *Redis {
 	if path == "" {
 		path = redistest.Program(t)
 	}
-	for range 20 { // another process may take the port between our look and the server's start
+	for range 20 { // another process may take the port before the server starts
 		s := &Redis{Addr: at.node.freeAddr(t), Clock: at.clock, Node: at.node, args: args, path: path, dir: redisDir(t)}
 		if s.start(t) {
 			return s
 		}
 	}
-	t.Fatal("no port found for redis-server")
+	t.Fatal("start redis-server: got no free port in 20 tries")
 	return nil
 }
 
-// StartMasters starts n servers side by side.
+// StartMasters starts n servers at the same time.
 func StartMasters(t testing.TB, n int, args ...string) []*Redis {
 	t.Helper()
-	redistest.Program(t) // skips here, since the goroutines below must not
+	redistest.Program(t) // it may skip the test, which other goroutines must not
 	return startMasters(t, make([]place, n), args)
 }
 
@@ -100,7 +99,7 @@ func redisDir(t testing.TB) string {
 	return dir
 }
 
-// start runs the process and reports whether it came up; false means that its port was taken.
+// start starts the process and reports whether it answers; false means that its port was taken.
 func (s *Redis) start(t testing.TB) bool {
 	t.Helper()
 	s.launch(t)
@@ -116,20 +115,20 @@ func (s *Redis) up() bool {
 	return Poll(Patience, func() bool { return !s.Running() || answers() }) && s.Running()
 }
 
-// launch runs the process.
+// launch starts the process.
 func (s *Redis) launch(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr)
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--enable-debug-command", "yes"}, s.args...)
 	if s.Node != nil {
-		args = append(args, "--protected-mode", "no") // it only knows strangers there
+		args = append(args, "--protected-mode", "no") // no client of a node is local
 	}
 	line := s.Node.command(s.path, args)
 	s.Process = launch(t, "redis "+s.Addr, s.Clock.env(), line[0], line[1:]...)
 }
 
-// Do sends one command on a connection of its own, past the proxy, and returns the raw reply.
+// Do sends one command on a connection of its own, not through a proxy, and returns the raw reply.
 func (s *Redis) Do(t testing.TB, args ...string) string {
 	t.Helper()
 	reply, err := s.Ask(args...)
@@ -143,18 +142,18 @@ func (s *Redis) Do(t testing.TB, args ...string) string {
 func (s *Redis) Must(t testing.TB, args ...string) {
 	t.Helper()
 	if reply := s.Do(t, args...); !strings.HasPrefix(reply, "+OK") {
-		t.Fatalf("%q at %s: %q", args, s.Addr, reply)
+		t.Fatalf("%q at %s: got %q, want +OK", args, s.Addr, reply)
 	}
 }
 
-// Ask is Do for any goroutine. A server that does not answer within 5s is an error.
+// Ask is Do for any goroutine. It returns an error if the server does not answer within Patience.
 func (s *Redis) Ask(args ...string) (string, error) {
 	c, err := Connect(s.Addr)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	c.Timeout = 5 * time.Second
+	c.Timeout = Patience
 	return c.Ask(args...)
 }
 
@@ -169,7 +168,7 @@ func (s *Redis) Info(t testing.TB, section, field string) string {
 	return ""
 }
 
-// RunID returns the id that the server gave to its present run.
+// RunID returns the id of the server's present run.
 func (s *Redis) RunID(t testing.TB) string {
 	t.Helper()
 	return s.Info(t, "server", "run_id")

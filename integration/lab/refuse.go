@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The ways in which a master answers and yet does nothing. Each returns what ends it.
+// These methods make a server refuse commands. Each returns a function that ends the fault.
 
 // OutOfMemory makes every command that could need memory answer -OOM.
 func (s *Redis) OutOfMemory(t testing.TB) (end func()) {
@@ -25,7 +25,7 @@ func (s *Redis) TooFewReplicas(t testing.TB) (end func()) {
 	return func() { t.Helper(); s.Must(t, "CONFIG", "SET", "min-replicas-to-write", "0") }
 }
 
-// ReadOnly makes the server a replica of nobody: every write answers -READONLY.
+// ReadOnly makes the server a replica without a master, so that every write answers -READONLY.
 func (s *Redis) ReadOnly(t testing.TB) (end func()) {
 	t.Helper()
 	s.Must(t, "REPLICAOF", "127.0.0.1", "1")
@@ -40,27 +40,28 @@ func (s *Redis) ReplicaOf(t testing.TB, other *Redis) (end func()) {
 		t.Fatal(err)
 	}
 	s.Must(t, "REPLICAOF", host, port)
-	WaitFor(t, "replica in step", 2*Patience, func() bool { return s.Info(t, "replication", "master_link_status") == "up" })
+	WaitFor(t, "the replica to be in sync", 2*Patience,
+		func() bool { return s.Info(t, "replication", "master_link_status") == "up" })
 	return func() { t.Helper(); s.Must(t, "REPLICAOF", "NO", "ONE") }
 }
 
-// Misconfigured makes every write answer -MISCONF: the server is to save its data and cannot,
-// since a directory stands at the dump's place.
+// Misconfigured makes every write answer -MISCONF: the server must save its data and cannot,
+// because there is a directory with the dump's name.
 func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	t.Helper()
 	dump := filepath.Join(s.dir, "dump.rdb")
 	s.savedAll(t)
-	_ = os.Remove(dump) // of an earlier save; a directory stays
+	_ = os.Remove(dump) // the file of an earlier save, not a directory
 	if err := os.MkdirAll(filepath.Join(dump, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s.Must(t, "CONFIG", "SET", "save", "3600 1000000")
-	// On a busy machine the fork may take longer than an answer may; what comes of it is waited
-	// for below.
+	// On a busy machine the fork may take longer than Ask waits; the loop below waits for its
+	// result.
 	if reply, err := s.Ask("BGSAVE"); err == nil && !strings.HasPrefix(reply, "+Background saving") {
 		t.Fatalf("BGSAVE at %s: %q", s.Addr, reply)
 	}
-	WaitFor(t, "a save that fails", Patience, func() bool {
+	WaitFor(t, "a failed save", Patience, func() bool {
 		info, err := s.Ask("INFO", "persistence")
 		return err == nil && strings.Contains(info, "rdb_last_bgsave_status:err\r\n")
 	})
@@ -74,15 +75,15 @@ func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	}
 }
 
-// savedAll waits until no save is under way: it would put a file where a directory is to be, or
-// the other way round.
+// savedAll waits until no save is under way, which could create the dump at the wrong moment.
 func (s *Redis) savedAll(t testing.TB) {
 	t.Helper()
-	WaitFor(t, "no save under way", Patience, func() bool { return s.Info(t, "persistence", "rdb_bgsave_in_progress") == "0" })
+	WaitFor(t, "the end of all saves", Patience,
+		func() bool { return s.Info(t, "persistence", "rdb_bgsave_in_progress") == "0" })
 }
 
-// Loading ends the server and starts it again so that it answers -LOADING for about as long as n
-// keys take at one millisecond each. It returns while that lasts; nothing of its data is kept.
+// Loading restarts the server with n keys that take one millisecond each to load, and without its
+// earlier data. It returns while the server answers -LOADING.
 func (s *Redis) Loading(t testing.TB, n int) {
 	t.Helper()
 	s.RestartEmpty(t)
@@ -90,7 +91,8 @@ func (s *Redis) Loading(t testing.TB, n int) {
 	s.Must(t, "SAVE")
 	s.Kill()
 	args := s.args
-	s.args = append(args[:len(args):len(args)], "--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+	s.args = append(args[:len(args):len(args)], "--key-load-delay", "1000",
+		"--loading-process-events-interval-bytes", "1024")
 	s.launch(t)
 	s.args = args
 	WaitFor(t, "-LOADING", Patience, func() bool {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Relay is a TCP relay in this process, put between lockproxy and a master. It can freeze
-// connections (bytes stay inside it), let frozen ones go on later, cut them, refuse new ones, slow
-// every byte down, or stop at a given command. Its methods are safe for concurrent use.
+// Relay is a TCP relay in this process between lockproxy and a master. It can freeze connections
+// (it keeps their bytes) and thaw them, cut them, refuse new ones, delay every byte, or stop at a
+// given command. Its methods are safe for concurrent use.
 type Relay struct {
-	Addr     string // where it listens
+	Addr     string // of the listener
 	listener net.Listener
 
 	mu      sync.Mutex
@@ -23,8 +23,8 @@ type Relay struct {
 	links   map[*link]bool
 	frozen  bool          // new connections start frozen
 	refused bool          // new connections are reset at once
-	over    bool          // the test has ended
-	spoiled bool          // a byte of every chunk towards the client is changed
+	closed  bool          // the test has ended
+	spoiled bool          // change a byte of every chunk towards the client
 	delay   time.Duration // for every chunk, each way
 	width   int           // bytes a second towards the server; 0 for no limit
 	wanted  *wanted       // the command to stop at, or nil
@@ -35,7 +35,7 @@ type Relay struct {
 type link struct {
 	client, server *net.TCPConn
 	up, down       *gate     // towards the master, towards the proxy
-	passed         time.Time // when the last byte towards the master is through; guarded by Relay.mu
+	passed         time.Time // when the last byte towards the master has passed; guarded by Relay.mu
 	cut            chan struct{}
 	cutOnce        sync.Once
 }
@@ -45,7 +45,7 @@ func StartRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	r := &Relay{target: target, links: map[*link]bool{}}
 	err := error(nil)
-	for range 20 { // another process may take the port between our look and Listen
+	for range 20 { // another process may take the port before Listen
 		r.Addr = FreeAddr(t)
 		if r.listener, err = net.Listen("tcp", r.Addr); err == nil {
 			break
@@ -58,7 +58,7 @@ func StartRelay(t testing.TB, target string) *Relay {
 	t.Cleanup(func() {
 		r.listener.Close()
 		r.mu.Lock()
-		r.over = true
+		r.closed = true
 		r.mu.Unlock()
 		r.CutAll()
 		r.wg.Wait()
@@ -66,7 +66,7 @@ func StartRelay(t testing.TB, target string) *Relay {
 	return r
 }
 
-// StartRelays puts a relay in front of every server.
+// StartRelays starts a relay before every server, and returns a list of their addresses as well.
 func StartRelays(t testing.TB, servers []*Redis) (relays []*Relay, list string) {
 	t.Helper()
 	var names []string
@@ -96,11 +96,11 @@ func (r *Relay) accept() {
 	}
 }
 
-// join begins to relay between two connections; false means that new ones are refused.
+// join begins to relay between two connections; false means that the relay refuses new ones.
 func (r *Relay) join(client, server *net.TCPConn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refused || r.over {
+	if r.refused || r.closed {
 		return false
 	}
 	l := &link{client: client, server: server, up: newGate(!r.frozen), down: newGate(!r.frozen), cut: make(chan struct{})}
@@ -110,15 +110,15 @@ func (r *Relay) join(client, server *net.TCPConn) bool {
 	return true
 }
 
-// chunk is a piece of what a link carries.
+// chunk is a piece of the bytes on a link.
 type chunk struct {
 	due  time.Time
 	data []byte
-	stop *wanted // what was waited for begins here
+	stop *wanted // the wanted command, if it begins here
 }
 
-// carry copies one direction. What was read is written even if its sender has gone meanwhile, as a
-// network does.
+// carry copies one direction. Like a network, it delivers the bytes that it has read even if their
+// sender has closed the connection.
 func (r *Relay) carry(l *link, from, to *net.TCPConn, g *gate, up bool) {
 	queue := make(chan chunk, 4096)
 	r.wg.Go(func() { r.deliver(l, to, g, queue) })
@@ -137,7 +137,7 @@ func (r *Relay) carry(l *link, from, to *net.TCPConn, g *gate, up bool) {
 			}
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			g.wait(l.cut) // a reset is passed on when the bytes before it were
+			g.wait(l.cut) // a reset passes after the bytes before it
 		}
 		if err != nil {
 			return
@@ -145,7 +145,7 @@ func (r *Relay) carry(l *link, from, to *net.TCPConn, g *gate, up bool) {
 	}
 }
 
-// deliver writes what carry has read.
+// deliver writes the bytes that carry has read.
 func (r *Relay) deliver(l *link, to *net.TCPConn, g *gate, queue <-chan chunk) {
 	for c := range queue {
 		if c.stop != nil {
@@ -155,13 +155,13 @@ func (r *Relay) deliver(l *link, to *net.TCPConn, g *gate, queue <-chan chunk) {
 			continue
 		}
 		if _, err := to.Write(c.data); err != nil {
-			continue // the reader notices by itself
+			continue // carry of the other direction notices as well
 		}
 	}
 	_ = to.CloseWrite()
 }
 
-// pieces makes one chunk of what was read, or two where a command begins that was waited for.
+// pieces makes one chunk of the data, or two if the wanted command begins in it.
 func (r *Relay) pieces(l *link, data []byte, commands *cutter, up bool) []chunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,10 +185,10 @@ func (r *Relay) pieces(l *link, data []byte, commands *cutter, up bool) []chunk 
 	return r.narrowLocked(l, list)
 }
 
-// narrowSize is how many bytes pass a narrow link at a time.
+// narrowSize is the number of bytes that pass a narrow link at a time.
 const narrowSize = 1 << 10
 
-// narrowLocked cuts chunks into small ones that are due one after the other, each for as long as
+// narrowLocked cuts chunks into small ones. Each is due later than the one before by the time that
 // its bytes take.
 func (r *Relay) narrowLocked(l *link, list []chunk) (small []chunk) {
 	if now := time.Now(); l.passed.Before(now) {

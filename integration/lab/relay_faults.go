@@ -10,21 +10,21 @@ import (
 // wanted is a command that a relay waits for.
 type wanted struct {
 	text  string
-	nth   int           // it is the nth to come, from 1
-	cut   bool          // the connection is cut there; else its way to the master is shut
-	there chan struct{} // closed when it has come
+	nth   int           // the first is 1
+	cut   bool          // cut the connection there, else hold its commands
+	there chan struct{} // closed when the command has come
 }
 
-// Hold stops the connection that carries the nth command with text in it: that command and all
-// behind it stay in the relay until Thaw, the answers to earlier ones still come. The channel is
-// closed when that has happened. Commands are counted over all connections of the relay, from now
-// on.
+// Hold stops the connection that carries the nth command with text in it. That command and all
+// after it stay in the relay until Thaw; the replies to earlier commands pass. Hold counts
+// commands of all connections of the relay from now on, and closes the channel once it holds the
+// command.
 func (r *Relay) Hold(text string, nth int) <-chan struct{} {
 	return r.await(&wanted{text: text, nth: nth})
 }
 
-// CutAt cuts the connection that carries the nth command with text in it, as CutAll does, before
-// that command. The channel is closed when that has happened.
+// CutAt cuts the connection that carries the nth command with text in it before that command, like
+// CutAll. It closes the channel once it has cut the connection.
 func (r *Relay) CutAt(text string, nth int) <-chan struct{} {
 	return r.await(&wanted{text: text, nth: nth, cut: true})
 }
@@ -37,7 +37,7 @@ func (r *Relay) await(w *wanted) <-chan struct{} {
 	return w.there
 }
 
-// matchLocked returns what was waited for if raw is that command.
+// matchLocked returns the wanted command if raw is that command, else nil.
 func (r *Relay) matchLocked(raw []byte) *wanted {
 	w := r.wanted
 	if w == nil || !bytes.Contains(raw, []byte(w.text)) {
@@ -50,7 +50,7 @@ func (r *Relay) matchLocked(raw []byte) *wanted {
 	return w
 }
 
-// stopAt does what is to be done where the wanted command begins.
+// stopAt holds or cuts the connection before the wanted command.
 func (r *Relay) stopAt(l *link, w *wanted) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,21 +60,21 @@ func (r *Relay) stopAt(l *link, w *wanted) {
 	close(w.there)
 }
 
-// WantHeld waits until a relay holds what it was told to.
+// WantHeld waits until a relay holds the command of Hold, or has cut before that of CutAt.
 func WantHeld(t testing.TB, held <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-held:
 	case <-time.After(Patience):
-		t.Fatalf("nothing to hold came through the relay within %v", Patience)
+		t.Fatalf("command to hold: got none through the relay within %v, want one", Patience)
 	}
 }
 
 // Freeze keeps all bytes of present and new connections inside the relay.
 func (r *Relay) Freeze() { r.setAll(false, true) }
 
-// FreezeAnswers keeps what masters send on present connections inside the relay; commands still
-// reach them.
+// FreezeAnswers keeps replies of the master on present connections inside the relay; commands
+// still pass.
 func (r *Relay) FreezeAnswers() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +83,7 @@ func (r *Relay) FreezeAnswers() {
 	}
 }
 
-// FreezeCommands keeps what is sent to the master on present connections inside the relay; answers
-// still come back.
+// FreezeCommands keeps commands on present connections inside the relay; replies still pass.
 func (r *Relay) FreezeCommands() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +92,7 @@ func (r *Relay) FreezeCommands() {
 	}
 }
 
-// Thaw lets everything go on, late bytes of connections that the proxy has given up included.
+// Thaw lets all bytes pass, also late bytes of connections that the proxy has closed.
 func (r *Relay) Thaw() { r.setAll(true, false) }
 
 // FreezeNew keeps all bytes of new connections inside the relay while the present ones stay as
@@ -128,15 +127,15 @@ func (r *Relay) Slow(delay time.Duration) {
 	r.delay = delay
 }
 
-// Narrow limits what each connection carries towards the server, in bytes a second; 0 ends that.
-// More waits in the relay, in order.
+// Narrow limits the bytes a second of each connection towards the server; 0 removes the limit.
+// Further bytes wait in the relay, in order.
 func (r *Relay) Narrow(bytesPerSecond int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.width = bytesPerSecond
 }
 
-// Spoil makes the relay change bytes of what it carries to the client.
+// Spoil makes the relay change bytes on their way to the client.
 func (r *Relay) Spoil(yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +149,7 @@ func (r *Relay) Refuse(yes bool) {
 	r.refused = yes
 }
 
-// CutAll resets all connections on both sides; bytes inside the relay are lost.
+// CutAll resets all connections on both sides, and drops the bytes inside the relay.
 func (r *Relay) CutAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +173,7 @@ func (r *Relay) Isolate() {
 	r.CutAll()
 }
 
-// Rejoin ends every fault: new connections pass, present ones go on at full speed.
+// Rejoin ends every fault of the relay.
 func (r *Relay) Rejoin() {
 	r.mu.Lock()
 	r.wanted = nil
@@ -186,8 +185,8 @@ func (r *Relay) Rejoin() {
 	r.Refuse(false)
 }
 
-// Switch leads new connections to another server from now on, and cuts the present ones: what a
-// virtual address does.
+// Switch leads new connections to another server and cuts the present ones, like a virtual address
+// that moves.
 func (r *Relay) Switch(target string) {
 	r.mu.Lock()
 	r.target = target
@@ -195,14 +194,14 @@ func (r *Relay) Switch(target string) {
 	r.CutAll()
 }
 
-// goal returns the server that new connections are led to.
+// goal returns the server of new connections.
 func (r *Relay) goal() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.target
 }
 
-// Connections tells how many connections were made through the relay since the last cut.
+// Connections returns how many connections the relay has carried since the last cut.
 func (r *Relay) Connections() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

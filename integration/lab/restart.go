@@ -8,30 +8,29 @@ import (
 	"testing"
 )
 
-// The ways in which a master comes back, and what it remembers then.
+// These methods restart a server with different parts of its data.
 
-// AOFAlways are the arguments of a server that loses nothing it has answered for.
+// AOFAlways returns the arguments of a server that loses no write after its reply.
 func AOFAlways() []string {
 	return []string{"--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no"}
 }
 
-// RestartEmpty ends the server at once, if it still runs, and starts it again without its data.
+// RestartEmpty kills the server, if it runs, and starts it again without its data.
 func (s *Redis) RestartEmpty(t testing.TB) {
 	t.Helper()
 	s.restart(t, redisDir(t))
 }
 
-// RestartKept ends the server at once, if it still runs, and starts it again with the files it has
-// written, which are none unless it was told to write any. More arguments are added to those it
-// had, for good.
+// RestartKept kills the server, if it runs, and starts it again with its files; by default it
+// writes none. The arguments are added to earlier ones, also for later restarts.
 func (s *Redis) RestartKept(t testing.TB, args ...string) {
 	t.Helper()
 	s.args = append(s.args, args...)
 	s.restart(t, s.dir)
 }
 
-// RestartWithRDB ends the server at once, if it still runs, and starts it again with the dump that
-// SaveRDB returned: it remembers what was true then.
+// RestartWithRDB kills the server, if it runs, and starts it again with a dump that SaveRDB
+// returned.
 func (s *Redis) RestartWithRDB(t testing.TB, dump string) {
 	t.Helper()
 	dir := redisDir(t)
@@ -52,7 +51,7 @@ func (s *Redis) restart(t testing.TB, dir string) {
 	t.Helper()
 	s.Kill()
 	s.dir = dir
-	WaitFor(t, "redis at its old address", Patience, func() bool { return s.start(t) })
+	WaitFor(t, "redis-server at its old address", Patience, func() bool { return s.start(t) })
 }
 
 func copyFile(t testing.TB, from, to string) {
@@ -66,7 +65,7 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// SaveDisk returns a copy of the server's files as they stand now: a snapshot of its disk.
+// SaveDisk returns a copy of the server's present files.
 func (s *Redis) SaveDisk(t testing.TB) string {
 	t.Helper()
 	kept := redisDir(t)
@@ -76,8 +75,8 @@ func (s *Redis) SaveDisk(t testing.TB) string {
 	return kept
 }
 
-// RestartWithDisk ends the server at once, if it still runs, and starts it again with the files
-// that SaveDisk returned.
+// RestartWithDisk kills the server, if it runs, and starts it again with files that SaveDisk
+// returned.
 func (s *Redis) RestartWithDisk(t testing.TB, snapshot string) {
 	t.Helper()
 	s.restart(t, snapshot)
@@ -91,7 +90,8 @@ func (s *Redis) RestartWithRDBThenAOF(t testing.TB, dump string) {
 	s.RestartWithRDB(t, dump)
 	s.Must(t, "CONFIG", "SET", "appendonly", "yes", "appendfsync", "always")
 	WaitFor(t, "the append-only file", Patience, func() bool {
-		return s.Info(t, "persistence", "aof_rewrite_in_progress") == "0" && s.Info(t, "persistence", "aof_rewrite_scheduled") == "0"
+		return s.Info(t, "persistence", "aof_rewrite_in_progress") == "0" &&
+			s.Info(t, "persistence", "aof_rewrite_scheduled") == "0"
 	})
 }
 
@@ -105,9 +105,9 @@ func (s *Redis) AOFSize(t testing.TB) int64 {
 	return info.Size()
 }
 
-// RestartRepaired ends the server at once, if it still runs. It cuts the append-only file a few
-// bytes after size, within a command, repairs the file with redis-check-aof --fix, and starts the
-// server again.
+// RestartRepaired kills the server, if it runs. It cuts the append-only file a few bytes after
+// size, within a command, repairs the file with redis-check-aof --fix, and starts the server
+// again.
 func (s *Redis) RestartRepaired(t testing.TB, size int64) {
 	t.Helper()
 	check := Tool(t, "redis-check-aof")
@@ -126,13 +126,13 @@ func (s *Redis) RestartRepaired(t testing.TB, size int64) {
 	s.restart(t, s.dir)
 }
 
-// aof returns the name of the file to which the server appends its writes. It must not have
-// rewritten that file.
+// aof returns the name of the file to which the server appends its writes. The server must not
+// have rewritten it.
 func (s *Redis) aof(t testing.TB) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.1.incr.aof"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("append-only files of %s: %q (%v), want one", s.Addr, files, err)
+		t.Fatalf("append-only files of %s: got %q (%v), want one", s.Addr, files, err)
 	}
 	return files[0]
 }

@@ -15,7 +15,7 @@ import (
 func StartSentinel(t testing.TB, lines ...string) *Redis {
 	t.Helper()
 	path := redistest.Program(t)
-	for range 20 { // another process may take the port between our look and the server's start
+	for range 20 { // another process may take the port before the server starts
 		s := &Redis{Addr: FreeAddr(t), path: path, dir: redisDir(t)}
 		host, port, _ := net.SplitHostPort(s.Addr)
 		config := filepath.Join(s.dir, "sentinel.conf")
@@ -28,6 +28,6 @@ func StartSentinel(t testing.TB, lines ...string) *Redis {
 			return s
 		}
 	}
-	t.Fatal("no port found for a Sentinel")
+	t.Fatal("start a Sentinel: got no free port in 20 tries")
 	return nil
 }

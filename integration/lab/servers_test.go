@@ -9,37 +9,37 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The tools of this package, tried on redis-server alone: a harness that cannot fail proves
-// nothing.
+// These tests try the tools of this package on redis-server alone. A harness that cannot fail
+// gives no proof.
 
-func TestHarnessServer(t *testing.T) {
+func TestServerPausesAndRestarts(t *testing.T) {
 	t.Parallel()
 	s := lab.StartRedis(t)
 	c := lab.Dial(t, s.Addr)
 	c.WantDo("+OK\r\n", "SET", "lock:a", "1", "PX", "60000")
 	if got := lab.Census(t, []*lab.Redis{s}); len(got[s.Addr]) != 1 || got[s.Addr][0] != "a" {
-		t.Errorf("census found %v, want one key a", got)
+		t.Errorf("census: got %v, want one key a", got)
 	}
 	before := lab.Calls(t, s)
 	c.WantDo("$1\r\n1\r\n", "GET", "lock:a")
 	if after := lab.Calls(t, s); after == before {
-		t.Errorf("commandstats stayed %q although GET ran", after)
+		t.Errorf("commandstats after GET: got %q as before, want one GET more", after)
 	}
 	s.Pause(t)
 	c.Send(lab.Encode("PING"))
 	if got, _, _ := c.Rest(30 * time.Millisecond); got != "" {
-		t.Errorf("a stopped server answered %q", got)
+		t.Errorf("reply of a stopped server: got %q, want none", got)
 	}
 	s.Resume()
 	c.Want("+PONG\r\n")
 	s.RestartEmpty(t)
 	c.WantClosed()
 	if got := lab.Census(t, []*lab.Redis{s}); len(got) != 0 {
-		t.Errorf("a restarted server kept %v", got)
+		t.Errorf("keys after an empty restart: got %v, want none", got)
 	}
 }
 
-func TestHarnessFrames(t *testing.T) {
+func TestReadFrameReturnsOneReply(t *testing.T) {
 	t.Parallel()
 	for _, frame := range []string{
 		"+OK\r\n", "-ERR x\r\n", ":5\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$2\r\n\r\n\r\n", "*0\r\n", "_\r\n", "#t\r\n",
@@ -48,23 +48,24 @@ func TestHarnessFrames(t *testing.T) {
 	} {
 		r := bufio.NewReader(strings.NewReader(frame + "+next\r\n"))
 		if got, err := lab.ReadFrame(r); got != frame || err != nil {
-			t.Errorf("%q: read %q, %v", frame, got, err)
+			t.Errorf("frame: got %q, %v, want %q", got, err, frame)
 		}
 		if next, _ := lab.ReadFrame(r); next != "+next\r\n" {
-			t.Errorf("%q: then %q", frame, next)
+			t.Errorf("frame after %q: got %q, want +next", frame, next)
 		}
 	}
 	token := "0000000000000007:" + strings.Repeat("9f", 20)
 	for frame, want := range map[string]string{
-		lab.Bulk(token): token, lab.Null2: "", lab.Bulk(strings.ToUpper(token)): "", lab.Bulk(token[1:]): "", "+" + token + "\r\n": "",
+		lab.Bulk(token): token, lab.Null2: "", lab.Bulk(strings.ToUpper(token)): "", lab.Bulk(token[1:]): "", "+" +
+			token + "\r\n": "",
 	} {
 		if got := lab.TokenOf(frame); got != want {
-			t.Errorf("token in %q: %q, want %q", frame, got, want)
+			t.Errorf("token in %q: got %q, want %q", frame, got, want)
 		}
 	}
 }
 
-func TestHarnessRelay(t *testing.T) {
+func TestRelayDelaysHoldsAndCuts(t *testing.T) {
 	t.Parallel()
 	s := lab.StartRedis(t)
 	r := lab.StartRelay(t, s.Addr)
@@ -75,7 +76,7 @@ func TestHarnessRelay(t *testing.T) {
 	start := time.Now()
 	old.WantDo("+PONG\r\n", "PING")
 	if took := time.Since(start); took < 60*time.Millisecond {
-		t.Errorf("a round trip took %v, want 30ms each way", took)
+		t.Errorf("round trip: got %v, want 60ms at least", took)
 	}
 	r.Slow(0)
 
@@ -83,7 +84,7 @@ func TestHarnessRelay(t *testing.T) {
 	start = time.Now()
 	old.WantDo("+OK\r\n", "SET", "long", strings.Repeat("x", 10_000))
 	if took := time.Since(start); took < 100*time.Millisecond {
-		t.Errorf("10,000 bytes took %v at 100,000 a second", took)
+		t.Errorf("10,000 bytes at 100,000 a second: got %v, want 100ms at least", took)
 	}
 	r.Narrow(0)
 
@@ -92,20 +93,20 @@ func TestHarnessRelay(t *testing.T) {
 	old.Send(lab.Encode("SET", "late", "2"))
 	lab.WantHeld(t, held)
 	if got := s.Do(t, "GET", "late"); got != lab.Bulk("1") {
-		t.Errorf("a held SET was executed: %q", got)
+		t.Errorf("value after a held SET: got %q, want 1", got)
 	}
 	old.Reset()
 	fresh := lab.Dial(t, r.Addr)
 	fresh.WantDo(lab.Bulk("1"), "GET", "late")
 	r.Thaw()
-	lab.WaitFor(t, "the late SET landing after its sender has gone", lab.Patience, func() bool {
+	lab.WaitFor(t, "the SET of a closed connection", lab.Patience, func() bool {
 		return s.Do(t, "GET", "late") == lab.Bulk("2")
 	})
 
 	r.Freeze()
 	fresh.Send(lab.Encode("SET", "lost", "1"))
 	if got, _, _ := fresh.Rest(30 * time.Millisecond); got != "" {
-		t.Errorf("through a frozen relay came %q", got)
+		t.Errorf("reply through a frozen relay: got %q, want none", got)
 	}
 	r.CutAll()
 	fresh.WantClosed()

@@ -15,13 +15,13 @@ func LaunchTool(t testing.TB, args ...string) *Process {
 // WantExit waits for the end of a process and compares its exit code.
 func WantExit(t testing.TB, p *Process, code int) {
 	t.Helper()
-	WaitFor(t, "the end of a subcommand", Patience, func() bool { return !p.Running() })
+	WaitFor(t, "the end of "+p.name, Patience, func() bool { return !p.Running() })
 	if got := p.Cmd.ProcessState.ExitCode(); got != code {
-		t.Fatalf("exit code %d, want %d\n%s", got, code, p.Log)
+		t.Fatalf("exit code: got %d, want %d\n%s", got, code, p.Log)
 	}
 }
 
-// FinishTool runs a subcommand to its end and returns what it wrote.
+// FinishTool runs a subcommand to its end, which must have the exit code, and returns its output.
 func FinishTool(t testing.TB, code int, args ...string) string {
 	t.Helper()
 	p := LaunchTool(t, args...)

@@ -9,8 +9,8 @@ import (
 type TwoProxies struct {
 	*Cluster         // with the first proxy
 	Second   *Proxy  // the second
-	Near     *Client // to the first proxy, for questions and for what others do
-	Far      *Client // to the second
+	Near     *Client // of the first proxy
+	Far      *Client // of the second
 }
 
 // StartTwoProxies starts an upstream, five masters and two proxies. The flags go to both proxies.
@@ -34,33 +34,32 @@ func StartTwoRelayed(t testing.TB, flags ...string) (*TwoProxies, []*Relay) {
 	return p, relays
 }
 
-// WantNoStray fails if a lock key is left behind on a master that can only have been left to
-// expiry.
+// WantNoStray fails if a master keeps a lock key that only its ttl would end; see [WantNoStray].
 func (p *TwoProxies) WantNoStray(t testing.TB) {
 	t.Helper()
 	WantNoStray(t, p.Masters, p.Proxy, p.Second)
 }
 
-// WantHolders waits until exactly n masters have a key of that name, whoever's it is.
+// WantHolders waits until exactly n masters have a key of that name, of any holder.
 func (p *TwoProxies) WantHolders(t testing.TB, key string, n int) {
 	t.Helper()
 	WantHolders(t, p.Masters, key, n)
 }
 
-// Holders tells on how many masters a key of that name stands.
+// Holders returns how many masters have a key of that name.
 func (p *TwoProxies) Holders(t testing.TB, key string) int {
 	t.Helper()
 	return Holders(t, p.Masters, key)
 }
 
-// Left returns for how long each master still keeps the key, shortest first; a master without it
-// counts as 0.
+// Left returns the rest of the key's ttl on each master, shortest first; 0 for a master without
+// it.
 func (p *TwoProxies) Left(t testing.TB, key string) []time.Duration {
 	t.Helper()
 	return Left(t, p.Masters, key)
 }
 
-// Values returns what each master holds at key.
+// Values returns the reply of each master to GET of the key.
 func (p *TwoProxies) Values(t testing.TB, key string) (list []string) {
 	t.Helper()
 	for _, s := range p.Masters {
@@ -69,11 +68,11 @@ func (p *TwoProxies) Values(t testing.TB, key string) (list []string) {
 	return list
 }
 
-// WaitSubscribed returns when all masters have a subscriber to releases of key: the waiter has
-// asked and will be told.
+// WaitSubscribed waits until all masters have a subscriber to releases of key. A release then
+// wakes the waiter.
 func (p *TwoProxies) WaitSubscribed(t testing.TB, key string) {
 	t.Helper()
-	WaitFor(t, "subscribed everywhere", Patience, func() bool {
+	WaitFor(t, "a subscriber at every master", Patience, func() bool {
 		for _, s := range p.Masters {
 			if len(Fields(s.Do(t, "PUBSUB", "CHANNELS", "lockproxy:*"+key))) == 0 {
 				return false

@@ -2,37 +2,37 @@ package lab
 
 import "time"
 
-// Phase is how far a LOCK has come when its client vanishes.
+// Phase is the progress of a LOCK when its client vanishes.
 type Phase int
 
-// The phases of a LOCK, as its client sees them.
+// The phases of a LOCK from its client's view.
 const (
-	Connected Phase = iota // nothing is sent
-	HalfSent               // the command is sent in part
-	Sent                   // the command is sent, and nothing else happens between
-	Waiting                // the command is sent and has had the time given
-	Granted                // the reply has come and is not read
-	Holding                // the reply is read
+	Connected Phase = iota // the client has sent no byte
+	HalfSent               // the client has sent a part of the command
+	Sent                   // the client has just sent the command
+	Waiting                // the client has waited for the given time
+	Granted                // the reply has come, and the client has not read it
+	Holding                // the client has read the reply
 )
 
-// Phases lists them all.
+// Phases lists all phases.
 var Phases = []Phase{Connected, HalfSent, Sent, Waiting, Granted, Holding}
 
-// Manner is how a client vanishes.
+// Manner is the way in which a client vanishes.
 type Manner int
 
 // The manners of vanishing.
 const (
-	Fin    Manner = iota // it closes, as a process that ends in peace
-	Rst                  // its system resets the connection, as when a process dies with replies unread
-	Frozen               // the connection stays open and nobody is there, as when its process is stopped
+	Fin    Manner = iota // it closes the connection, like a process that exits
+	Rst                  // its system resets the connection, like that of a process that dies with unread replies
+	Frozen               // the connection stays open without a client, like that of a stopped process
 )
 
-// Manners lists them all.
+// Manners lists all manners.
 var Manners = []Manner{Fin, Rst, Frozen}
 
-// Vanish ends the client as a manner says. A Frozen one never reads again; its connection is open
-// until closed otherwise.
+// Vanish ends the client in a manner. After Frozen the connection stays open until the caller
+// closes it.
 func (c *Conn) Vanish(manner Manner) {
 	switch manner {
 	case Fin:
@@ -43,10 +43,11 @@ func (c *Conn) Vanish(manner Manner) {
 	}
 }
 
-// VanishIn connects to a proxy, brings a command as far as phase says, and vanishes; waiting is
-// how long Waiting lasts. It returns the reply if the phase is Holding, and the connection, so
-// that a frozen one can be closed in the end. For any goroutine.
-func VanishIn(addr string, phase Phase, manner Manner, waiting time.Duration, args ...string) (c *Conn, reply string, err error) {
+// VanishIn connects to a proxy, brings a command to a phase, and vanishes; waiting is the duration
+// of Waiting. It returns the reply after Holding, and the connection, so that the caller can close
+// a frozen one. For any goroutine.
+func VanishIn(addr string, phase Phase, manner Manner, waiting time.Duration, args ...string) (c *Conn,
+	reply string, err error) {
 	if c, err = Connect(addr); err != nil {
 		return nil, "", err
 	}

@@ -11,22 +11,22 @@ import (
 // Slack multiplies every bound on time: the race detector makes the binary several times slower.
 var Slack = map[bool]time.Duration{false: 1, true: 5}[Race]
 
-// Patience is how long a test waits for something that should happen at once, on a machine that
-// may be busy. Twice as long must stay under the ttl of 60s that most locks have here, or expiry
-// would pass for a release.
+// Patience is how long a test waits for an event that takes a moment on a quiet machine. Twice
+// that time must stay under 60s, the ttl of most locks here, so that no test takes expiry for a
+// release.
 const Patience = 25 * time.Second
 
-// WaitFor polls until done returns true, and fails the test after timeout.
+// WaitFor polls until done returns true, and fails the test after timeout. what names the event.
 func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool) {
 	t.Helper()
 	if !Poll(timeout, done) {
-		t.Fatalf("%s: not within %v", what, timeout)
+		t.Fatalf("wait for %s: got a timeout after %v", what, timeout)
 	}
 }
 
-// Poll asks done every few milliseconds until it returns true or timeout has passed, and returns
-// its last answer. Asking keeps processors busy that other tests need, so it pauses for 2 % of the
-// time that it has waited: from 2 to 20 ms.
+// Poll calls done every few milliseconds until it returns true or timeout has passed, and returns
+// the last result. Calls take processor time from other tests, so Poll pauses between them for 2 %
+// of the time that it has waited, at least 2 and at most 20 ms.
 func Poll(timeout time.Duration, done func() bool) bool {
 	start := time.Now()
 	for !done() {
@@ -39,7 +39,7 @@ func Poll(timeout time.Duration, done func() bool) bool {
 	return true
 }
 
-// Pass lets time pass that a test needs to pass: for a fault to last, not for something to happen.
+// Pass waits for d, so that a fault or a load lasts. To wait for an event, use Poll.
 func Pass(t testing.TB, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)
@@ -50,8 +50,7 @@ func Pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or the one
-// given.
+// SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or fallback.
 func SeedOf(t testing.TB, fallback uint64) uint64 {
 	t.Helper()
 	if text := os.Getenv("INTEGRATION_SEED"); text != "" {
@@ -65,8 +64,7 @@ func SeedOf(t testing.TB, fallback uint64) uint64 {
 	return fallback
 }
 
-// Long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG
-// asks for.
+// Long returns short, or long if INTEGRATION_LONG is set.
 func Long[T any](short, long T) T {
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		return long
@@ -74,7 +72,7 @@ func Long[T any](short, long T) T {
 	return short
 }
 
-// Median returns the middle one of a list.
+// Median returns the median of a list.
 func Median(list []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(list))
 	return sorted[len(sorted)/2]

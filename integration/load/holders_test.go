@@ -10,26 +10,29 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestHoldersBesideLoad: locks that are held stay held while thousands of others lock and unlock as
-// fast as they can: the proxy renews session locks, and EXTEND goes before LOCK.
-func TestHoldersBesideLoad(t *testing.T) {
+// TestHoldersKeepLocksBesideLoad: holders keep their locks while thousands of other clients lock
+// and unlock as fast as they can, because renewals and EXTEND go before LOCK.
+func TestHoldersKeepLocksBesideLoad(t *testing.T) {
+	const sessionTTL = "6s" // shorter than the load, so that the proxy must renew; long enough for a busy machine
 	l := lab.Start(t, lab.Config{Masters: 5, Plain: true, Flags: defaults})
 	addr := l.Proxies[0].Addr
 	all := gather(t, l.Proxies[0], "job", 2000)
 	sessions := map[*lab.Client][2]string{} // key and token
 	for i := range 20 {
 		c, key := lab.Dial3(t, addr), fmt.Sprintf("session-%d", i)
-		sessions[c] = [2]string{key, c.LockSession(key, "2s")}
+		sessions[c] = [2]string{key, c.LockSession(key, sessionTTL)}
 	}
 
-	var workers, holders outcome
+	machine := watchMachine(t, l.Proxies[0], l.Masters)
+	workers, holders := outcome{machine: machine}, outcome{machine: machine}
+	start := time.Now()
 	stop := all.work(&workers, "30s", 0)
 	defer stop()
 	var wg sync.WaitGroup
 	ended := make(chan struct{})
 	for i := range 10 {
 		c, key := lab.Dial(t, addr), fmt.Sprintf("holder-%d", i)
-		token := lab.LockSoon(t, c, key, "30s") // even if the load refuses some
+		token := lab.LockSoon(t, c, key, "30s") // again if the load lets one fail
 		wg.Go(func() {
 			for {
 				select {
@@ -45,23 +48,36 @@ func TestHoldersBesideLoad(t *testing.T) {
 			}
 		})
 	}
-	lab.Pass(t, 5*time.Second)
+	lab.Pass(t, 8*time.Second)
 	close(ended)
 	wg.Wait()
 	stop()
 
 	workers.wantNone(t)
-	if n := len(holders.refused); n > 0 {
-		t.Errorf("%d EXTENDs of plain holders did not answer 1: %s", n, kinds(holders.refused))
+	if list := holders.unexcused(t, holders.refused); len(list) > 0 {
+		t.Errorf("got %d refusals of EXTEND from plain holders, want none: %s", len(list), kinds(list))
+	}
+	wantSessionsHeld(t, sessions, sessionTTL, machine.Longest(start, time.Now()))
+}
+
+// wantSessionsHeld extends all session locks, given as key and token of each client, and fails if
+// one is lost. starved is the longest time that a process waited for a processor.
+func wantSessionsHeld(t *testing.T, sessions map[*lab.Client][2]string, ttl string, starved time.Duration) {
+	t.Helper()
+	// A renewal has a tenth of the ttl. If a process waited that long for a processor, the lock
+	// may be lost.
+	report := t.Errorf
+	if starved > 600*time.Millisecond {
+		report = t.Logf
 	}
 	for c, held := range sessions {
-		reply := c.Do("EXTEND", held[0], held[1], "2s")
+		reply := c.Do("EXTEND", held[0], held[1], ttl)
 		for lab.IsPush(reply) {
-			t.Errorf("%s: push %q", held[0], strings.ReplaceAll(reply, "\r\n", " "))
+			report("%s: got push %q, want none", held[0], strings.ReplaceAll(reply, "\r\n", " "))
 			reply = c.Frame()
 		}
 		if reply != ":1\r\n" {
-			t.Errorf("EXTEND of %s: %q, want it held", held[0], reply)
+			report("EXTEND of %s: got %q, want 1", held[0], reply)
 		}
 	}
 }

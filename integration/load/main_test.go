@@ -1,5 +1,5 @@
-// Package load shows that clients wait and are served in turn if there are more than the masters
-// can serve, and that slow masters cause no errors. It holds tests only, of the built binary; see
+// Package load tests that clients wait and are served in turn if they ask for more than the
+// masters can serve, and that slow masters cause no errors. It tests the built binary; see package
 // lab.
 package load
 

@@ -10,19 +10,18 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the
-// masters' counters stood at and whichever minority was away.
+// Of two tokens of one key, compared as plain strings, the later holder's is greater. This holds
+// for any values of the masters' counters and while any minority is away.
 
-func TestFence(t *testing.T) {
+func TestFenceRises(t *testing.T) {
 	t.Parallel()
 	fenceRounds(t, 60, func(holder, _ *lab.Client) *lab.Client { return holder })
 }
 
-// TestFenceUnlockedElsewhere is TestFence with every lock released through the other proxy. A SET
-// that was on its way to a master then overtakes the release, and must be found and undone
-// although other masters are away by then: a lock that nobody holds must not stay closed until its
-// ttl.
-func TestFenceUnlockedElsewhere(t *testing.T) {
+// TestFenceRisesIfUnlockedElsewhere releases every lock through the other proxy. A late SET of the
+// first proxy may then overtake the release. The proxy must find and undo that SET even if other
+// masters are away by then, so that a free key does not stay closed until its ttl.
+func TestFenceRisesIfUnlockedElsewhere(t *testing.T) {
 	t.Parallel()
 	fenceRounds(t, 25, func(_, other *lab.Client) *lab.Client { return other })
 }
@@ -49,7 +48,8 @@ func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *lab.Clie
 	}
 }
 
-// fenceTest is two proxies before masters behind relays, of which some go away and come back.
+// fenceTest has two proxies that reach the masters through relays. Some masters go away and come
+// back.
 type fenceTest struct {
 	*rand.Rand
 	masters []*lab.Redis
@@ -57,7 +57,7 @@ type fenceTest struct {
 	proxies [2]*lab.Proxy
 	hosts   [2]*lab.Client
 	rounds  int
-	last    string // token granted
+	last    string // the token granted last
 }
 
 func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
@@ -74,7 +74,8 @@ func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
 	return f
 }
 
-// round takes up to some masters away, locks and unlocks a few times, and gives the masters back.
+// round takes at most away masters away, locks and unlocks a few times, and gives the masters
+// back.
 func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *lab.Client) *lab.Client) {
 	t.Helper()
 	f.rounds++
@@ -91,10 +92,11 @@ func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *l
 		i := f.IntN(2)
 		token := lab.GrantOr(t, f.hosts[i], "job", func() string {
 			giveAllBack()
-			return fmt.Sprintf("round %d, away (way %d) were %v, last token %s; %s", f.rounds, how, gone, f.last, f.whereJobIs(t))
+			return fmt.Sprintf("round %d, masters %v away (way %d), last token %s; %s", f.rounds, gone, how, f.last,
+				f.whereJobIs(t))
 		})
 		if token <= f.last {
-			t.Fatalf("round %d: token %s after %s; away were %v", f.rounds, token, f.last, gone)
+			t.Fatalf("round %d, masters %v away: got token %s, want one above %s", f.rounds, gone, token, f.last)
 		}
 		f.last = token
 		lab.UnlockSurely(t, unlocker(f.hosts[i], f.hosts[1-i]), "job", token)
@@ -102,6 +104,7 @@ func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *l
 	giveAllBack()
 }
 
+// whereJobIs describes the key on each master.
 func (f *fenceTest) whereJobIs(t testing.TB) string {
 	var b strings.Builder
 	for i, s := range f.masters {
@@ -130,15 +133,15 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 	r.Refuse(false)
 }
 
-// TestFenceUnderContention: many clients of two proxies on one key; the holders' tokens rise, and
-// no two hold at once.
-func TestFenceUnderContention(t *testing.T) {
+// TestFenceRisesUnderContention: many clients of two proxies want one key. The holders' tokens
+// rise, and at most one holds the lock at a time.
+func TestFenceRisesUnderContention(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	two := c.Another(t)
 	const clients, grants = 6, 25
 	results, held := make(chan error, clients), make(chan string, 1)
-	held <- "" // the last holder's token; out of the channel while a client is inside
+	held <- "" // the last holder's token; the channel is empty while a client holds the lock
 	for i := range clients {
 		host := lab.Dial(t, []string{c.Addr, two.Addr}[i%2])
 		go func() { results <- contend(host.Conn, held, grants) }()
@@ -151,6 +154,7 @@ func TestFenceUnderContention(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
+// contend locks and unlocks until it has had so many grants. It checks each against the last.
 func contend(c *lab.Conn, held chan string, grants int) error {
 	for got := 0; got < grants; {
 		token, reply, err := c.TryLock("job", "60s")
@@ -158,40 +162,40 @@ func contend(c *lab.Conn, held chan string, grants int) error {
 			return err
 		}
 		if token == "" {
-			if reply != lab.Null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") {
-				return fmt.Errorf("LOCK under contention: %q", reply)
+			if reply != lab.Null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") && !lab.Late(reply) {
+				return fmt.Errorf("LOCK under contention: got %q, want a token, null or -TRYAGAIN", reply)
 			}
 			continue
 		}
 		select {
 		case last := <-held:
 			if token <= last {
-				return fmt.Errorf("token %s after %s", token, last)
+				return fmt.Errorf("got token %s, want one above %s", token, last)
 			}
 		default:
-			return fmt.Errorf("two holders at once, one with %s", token)
+			return fmt.Errorf("got token %s while another client held the lock", token)
 		}
-		if _, err := c.Ask("PING"); err != nil { // stay inside for a moment
+		if _, err := c.Ask("PING"); err != nil { // hold the lock for a moment
 			return err
 		}
 		held <- token
 		if reply, err := c.Ask("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
-			return fmt.Errorf("UNLOCK: %q, %w", reply, err)
+			return fmt.Errorf("UNLOCK: got %q, %w, want 1", reply, err)
 		}
 		got++
 	}
 	return nil
 }
 
-// TestFencingOff: the number is 0 and nothing is counted on the masters.
-func TestFencingOff(t *testing.T) {
+// TestFencingOffGivesZero: with fencing off the number in the token is 0.
+func TestFencingOffGivesZero(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--fencing", "off")
 	host := lab.Dial(t, c.Addr)
 	for range 3 {
 		token := host.Lock("job", "60s")
 		if !strings.HasPrefix(token, "0000000000000000:") {
-			t.Errorf("token %s with fencing off", token)
+			t.Errorf("got token %s, want 0 as its number", token)
 		}
 		host.Unlock("job", token)
 	}

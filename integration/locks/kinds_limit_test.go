@@ -9,52 +9,64 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLimitOfTen: of 100 clients that want one of ten slots through two proxies never more than
-// ten are in, and no slot is held twice. While others wait, the slots are in use.
-func TestLimitOfTen(t *testing.T) {
+// TestLimitLetsTenIn: 100 clients of two proxies want one of ten slots. At most ten hold one at a
+// time, no two the same, and the slots are in use while clients wait.
+func TestLimitLetsTenIn(t *testing.T) {
 	t.Parallel()
 	const clients, limit = 100, 10
 	c := startCrowd(t)
 	c.start(0, clients, func(m *member) bool { return m.take(limit) })
-	lab.Pass(t, 3*time.Second)
+	var pairs []time.Duration // of LOCK and UNLOCK of a free key meanwhile
+	for start := time.Now(); time.Since(start) < 3*time.Second; {
+		asked := time.Now()
+		c.Near.Unlock("free", c.Near.Lock("free", "60s"))
+		pairs = append(pairs, time.Since(asked))
+		lab.Pass(t, 20*time.Millisecond)
+	}
 	c.end()
 	most, usage := crowded(c.log.Ops(), limit)
-	t.Logf("%d at once at most; the slots were in use for %.1f %% of the time", most, 100*usage)
+	t.Logf("at most %d clients at a time; the slots were in use for %.1f %% of the time", most, 100*usage)
 	if most > limit {
-		t.Errorf("%d held one of %d slots", most, limit)
+		t.Errorf("clients in %d slots at a time: got %d", limit, most)
 	}
-	if usage < 0.1 { // 0.95 on a machine with nothing else to do
-		t.Errorf("the slots were in use for %.1f %% of the time while others waited", 100*usage)
+	// A holder works for 75 ms, and a slot is idle for some round trips until the next has it. On
+	// a quiet machine the slots are in use for 0.95 of the time. On a busy one a round trip takes
+	// longer for everybody, so the bound falls with the pace of a free key.
+	const work = 75 * time.Millisecond
+	least := min(0.1, float64(work)/float64(work+20*lab.Median(pairs)))
+	if usage < least {
+		t.Errorf("use of the slots while clients waited: got %.1f %%, want at least %.1f %%", 100*usage, 100*least)
 	}
 	c.wantLegal()
 }
 
-// TestLimitsThatDiffer: clients that name different limits for one key stay under their own, and
+// TestLimitsMayDiffer: clients that name different limits for one key stay under their own, and
 // all of them get their turns.
-func TestLimitsThatDiffer(t *testing.T) {
+func TestLimitsMayDiffer(t *testing.T) {
 	t.Parallel()
 	c := startCrowd(t)
 	limits := []int{2, 5, 10}
 	c.start(0, 30, func(m *member) bool { return m.take(limits[m.id%len(limits)]) })
+	granted := func(limit int) bool {
+		return slices.ContainsFunc(c.log.Ops(), func(o history.Op) bool {
+			return o.Kind == history.Lock &&
+				o.Limit == limit
+		})
+	}
 	lab.Pass(t, 2*time.Second)
+	for _, n := range limits {
+		if !lab.Poll(lab.Patience, func() bool { return granted(n) }) {
+			t.Errorf("grants to clients with LIMIT %d: got none, want some", n)
+		}
+	}
 	c.end()
 	if most, _ := crowded(c.log.Ops(), 10); most > 10 {
-		t.Errorf("%d at once", most)
-	}
-	grants := map[int]int{}
-	for _, o := range c.log.Ops() {
-		grants[o.Limit]++
-	}
-	t.Logf("grants by limit, and UNLOCKs: %v", grants)
-	for _, n := range limits {
-		if grants[n] == 0 {
-			t.Errorf("no grant to those with LIMIT %d", n)
-		}
+		t.Errorf("clients at a time: got %d, want at most 10", most)
 	}
 	c.wantLegal()
 }
 
-// take is a client that waits for a slot, works for a while and leaves.
+// take waits for a slot, works for a while and leaves.
 func (m *member) take(limit int) bool {
 	h, ok := m.lock(30*time.Second, []string{"pool"}, history.Limited, limit, true)
 	if !ok {
@@ -64,8 +76,8 @@ func (m *member) take(limit int) bool {
 	return m.unlock(h)
 }
 
-// crowded tells how many were in at once at most, by the clocks of those who were, and which part
-// of the slots was in use until the first left for good.
+// crowded returns the highest number of clients that held a slot at a time, by their own clocks,
+// and the share of the slots that was in use until the last LOCK that was granted.
 func crowded(ops []history.Op, limit int) (most int, usage float64) {
 	type step struct {
 		at time.Duration

@@ -11,15 +11,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A proxy of the version before kinds, in front of the same masters. INTEGRATION_OLD names a build
-// of it, as for the tests of upgrades; without it the tests are skipped.
+// A proxy of the version before kinds of locks uses the same masters. INTEGRATION_OLD names a
+// build of it; without that variable these tests are skipped.
 
-// startMixedCrowd has a proxy of this version, which comes first, and one of that before.
+// startMixedCrowd starts a crowd whose first proxy is of this version, and whose second is of the
+// version before.
 func startMixedCrowd(t *testing.T) *crowd {
 	t.Helper()
 	path := os.Getenv("INTEGRATION_OLD")
 	if path == "" {
-		t.Skip("INTEGRATION_OLD names no build of the version before")
+		t.Skip("INTEGRATION_OLD is not set")
 	}
 	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--master-timeout", "2s"}})
 	old := l.StartProxyOf(t, path)
@@ -38,9 +39,9 @@ func startMixedCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// TestOldVersionIsRefused: it grants nothing beside a lock of any kind, does no harm to it, and
-// what it holds refuses each kind.
-func TestOldVersionIsRefused(t *testing.T) {
+// TestOldVersionAndKindsExcludeEachOther: the old version is refused a key that has a lock of any
+// kind and leaves that lock alone. A lock of the old version refuses each kind.
+func TestOldVersionAndKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	c := startMixedCrowd(t)
 	for _, options := range [][]string{{"SHARED"}, {"LIMIT", "3"}, {"KEYS", "2", "job2", "job3"}} {
@@ -55,7 +56,7 @@ func TestOldVersionIsRefused(t *testing.T) {
 			c.Far.WantDo(lab.Null2, "LOCK", key, "60s", "WAIT", "50ms")
 			c.Far.Do("LOCKINFO", key)
 		}
-		if len(keys) == 1 { // several keys are locks of their own for it
+		if len(keys) == 1 { // the old version takes several keys for as many locks
 			c.Far.Do("EXTEND", "job", token, "60s")
 			c.Far.Do("UNLOCK", "job", token)
 			c.WantHolders(t, "job", 3)
@@ -82,10 +83,10 @@ func TestOldVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestOldVersionBesideKinds: clients of both versions want three keys all the time, those of this
-// one with all kinds of locks. No two are ever granted what excludes each other, and both get
-// their turns.
-func TestOldVersionBesideKinds(t *testing.T) {
+// TestOldVersionAndKindsTakeTurns: clients of both versions want three keys all the time, and
+// clients of this version use all kinds of locks. No two hold locks that exclude each other, and
+// clients of both versions get their turns.
+func TestOldVersionAndKindsTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := startMixedCrowd(t)
 	keys := []string{"a", "b", "c"}
@@ -119,7 +120,7 @@ func TestOldVersionBesideKinds(t *testing.T) {
 	}
 	t.Logf("grants: %v", grants)
 	if len(grants) != 4 {
-		t.Error("not all kinds were granted by this version (0), and plain ones by that before (1)")
+		t.Errorf("got grants %v, want all three kinds by this version (0) and plain locks by the old one (1)", grants)
 	}
 	c.wantLegal()
 }

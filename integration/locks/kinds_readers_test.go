@@ -8,56 +8,44 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestReadersLetAWriterIn: 64 readers come and go through two proxies, so that some of them hold
-// the lock all the time. A writer that waits is granted it while they go on, through either proxy,
-// every time.
+// TestReadersLetAWriterIn: 64 readers come and go through two proxies, so that at every moment
+// some hold the lock. A writer that waits gets it through either proxy, every time, while they go
+// on.
 func TestReadersLetAWriterIn(t *testing.T) {
 	t.Parallel()
 	const readers, rounds, ttl = 64, 4, time.Second
 	c := startCrowd(t)
 	data := []string{"data"}
 	c.start(0, readers, func(m *member) bool { return m.read(data, ttl) })
-	var took, late []time.Duration
+	writes := 0
 	for round := range rounds {
 		desk := []*lab.Client{c.Near, c.Far}[round%2]
 		most := 0
-		lab.WaitFor(t, "many readers", lab.Patience, func() bool {
+		lab.WaitFor(t, "an eighth of the readers in the lock", lab.Patience, func() bool {
 			if info := lab.MapOf(desk.Do("LOCKINFO", "data")); info["mode"] == "shared" {
 				most = lab.Number(t, info["holders"])
 			}
 			return most >= readers/8
 		})
 		writer := c.join(readers + round)
-		start, asked := time.Now(), c.log.Now()
 		h, ok := writer.lock(30*time.Second, data, history.Exclusive, 0, true)
-		if took = append(took, time.Since(start)); !ok {
+		if !ok {
 			break
 		}
-		late = append(late, c.lastReader(asked))
+		writes++
 		writer.sleep(20 * time.Millisecond)
 		writer.unlock(h)
 		writer.conn.Close()
 	}
 	c.end()
-	t.Logf("the writer waited %v; readers were let in for %v of that", took, late)
-	if len(late) < rounds {
-		t.Errorf("the writer was let in %d times of %d", len(late), rounds)
+	if writes < rounds {
+		t.Errorf("grants to the writer: got %d, want %d", writes, rounds)
 	}
 	c.wantLegal()
 }
 
-// lastReader is how long after asked a reader was still let in.
-func (c *crowd) lastReader(asked time.Duration) (late time.Duration) {
-	for _, o := range c.log.Ops() {
-		if o.Kind == history.Lock && o.Mode == history.Shared {
-			late = max(late, o.Return-asked)
-		}
-	}
-	return late
-}
-
-// read is a reader that asks now and then, or waits. Those that do not wait let every other lock
-// run out, as they know when.
+// read is one turn of a reader, which waits for the lock or asks once, by its number. A reader
+// that asks once knows its validity, so it lets every other lock expire.
 func (m *member) read(keys []string, ttl time.Duration) bool {
 	waits := m.id%4 < 2 // through either proxy
 	h, ok := m.lock(ttl, keys, history.Shared, 0, waits)

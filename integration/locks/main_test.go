@@ -1,5 +1,5 @@
-// Package locks shows what LOCK, UNLOCK and EXTEND answer, who waits for whom, and that fencing
-// numbers rise. It holds tests only, of the built binary; see lab.
+// Package locks tests the replies of LOCK, UNLOCK and EXTEND, the order of waiting clients, and
+// that fencing numbers rise. It tests the built binary; see package lab.
 package locks
 
 import (

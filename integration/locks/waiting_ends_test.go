@@ -10,11 +10,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// How waiting ends without a grant: by its time-out, the limit on waiters, a drain, and the
-// client's leaving.
+// A wait ends without a grant at its timeout, at the limit on waiters, when the proxy drains, and
+// when the client leaves.
 
-// TestWaitTimeout: WAIT runs out to null at its time; WAIT 0 waits.
-func TestWaitTimeout(t *testing.T) {
+// TestWaitEndsInNullAtItsTimeout: WAIT answers null at its timeout and not before. WAIT 0 has no
+// timeout.
+func TestWaitEndsInNullAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	token := p.Far.Lock("job", "60s")
@@ -22,13 +23,13 @@ func TestWaitTimeout(t *testing.T) {
 	p.Near.WaitWaiting(1)
 	start := time.Now()
 	replies := map[string]<-chan lab.Answer{
-		lab.Null2: lab.Dial(t, p.Second.Addr).Later("LOCK", "job", "60s", "WAIT", "1500ms"), // the head of its line
+		lab.Null2: lab.Dial(t, p.Second.Addr).Later("LOCK", "job", "60s", "WAIT", "1500ms"), // the head of its queue
 		lab.Null3: lab.Dial3(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "1500"),         // not the head
 	}
 	for null, ch := range replies {
 		a := <-ch
 		if took := a.At.Sub(start); a.Reply != null || took < 1500*time.Millisecond {
-			t.Errorf("WAIT 1500ms: %q (%v) after %v", a.Reply, a.Err, took)
+			t.Errorf("WAIT 1500ms: got %q (%v) after %v, want %q and not before", a.Reply, a.Err, took, null)
 		}
 	}
 	p.Near.WaitWaiting(1)
@@ -37,16 +38,13 @@ func TestWaitTimeout(t *testing.T) {
 	p.Far.Unlock("job", token)
 	token, _ = lab.WantToken(t, "WAIT 0", endless)
 	p.Near.Unlock("job", token)
-	if token = lab.TokenOf(p.Near.Do("LOCK", "free", "60s", "WAIT", "5s")); token == "" {
-		t.Error("WAIT for a free lock: not granted")
-	}
-	p.Near.Unlock("free", token)
+	p.Near.Unlock("free", p.Near.WantToken("LOCK", "free", "60s", "WAIT", "5s"))
 	p.WantNoStray(t)
 }
 
-// TestWaitWithoutQuorum: at the time-out the reply is NOQUORUM, for WAIT 0 after max-ttl; and
-// masters that come back in time are used.
-func TestWaitWithoutQuorum(t *testing.T) {
+// TestWaitWithoutQuorumEndsInNOQUORUM: without a majority, WAIT answers NOQUORUM at its timeout,
+// and WAIT 0 after max-ttl. If the masters come back before, it is granted.
+func TestWaitWithoutQuorumEndsInNOQUORUM(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-ttl", "5s")
 	for _, s := range p.Masters[:3] {
@@ -57,28 +55,28 @@ func TestWaitWithoutQuorum(t *testing.T) {
 	short := p.Far.Later("LOCK", "short", "2s", "WAIT", "700ms")
 	a := <-short
 	if took := a.At.Sub(start); !strings.HasPrefix(a.Reply, "-NOQUORUM ") || took < 700*time.Millisecond {
-		t.Errorf("WAIT 700ms without a majority: %q (%v) after %v", a.Reply, a.Err, took)
+		t.Errorf("WAIT 700ms: got %q (%v) after %v, want -NOQUORUM and not before", a.Reply, a.Err, took)
 	}
 	a = <-endless
 	if took := a.At.Sub(start); !strings.HasPrefix(a.Reply, "-NOQUORUM ") || took < 5*time.Second {
-		t.Errorf("WAIT 0 without a majority: %q (%v) after %v, want max-ttl of 5s", a.Reply, a.Err, took)
+		t.Errorf("WAIT 0: got %q (%v) after %v, want -NOQUORUM after max-ttl of 5s and not before", a.Reply, a.Err, took)
 	}
-	granted := p.Far.Later("LOCK", "back", "2s", "WAIT", "0")
+	granted := p.Far.Later("LOCK", "back", "5s", "WAIT", "40s")
 	lab.Pass(t, 300*time.Millisecond)
 	for _, s := range p.Masters[:3] {
 		s.Resume()
 	}
-	token, _ := lab.WantToken(t, "the masters came back", granted)
-	p.Far.Unlock("back", token) // a majority says so
+	token, _ := lab.WantToken(t, "LOCK after the masters came back", granted)
+	p.Far.Unlock("back", token)
 	lab.WantKeysGone(t, p.Masters, lab.Patience)
 }
 
-// TestQueueFull: waiters are bounded, and what one took is given back however it went away.
-// Endless retries leaked memory in node-redlock (B35).
-func TestQueueFull(t *testing.T) {
+// TestMaxWaitersIsTheLimit: a proxy has at most max-waiters waiters. One that ends in any way
+// makes room and leaves no memory. Endless retries leaked memory in node-redlock (B35).
+func TestMaxWaitersIsTheLimit(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-waiters", "3")
-	p.Proxy = lab.StartPlainProxy(t, p.Flags...) // with the race detector pools drop a quarter of the buffers
+	p.Proxy = lab.StartPlainProxy(t, p.Flags...) // the race detector makes pools drop a quarter of the buffers
 	p.Near = lab.Dial(t, p.Addr)
 	token := p.Far.Lock("job", "60s")
 	before := p.Memory(t, "VmRSS")
@@ -90,10 +88,10 @@ func TestQueueFull(t *testing.T) {
 		}
 		for _, key := range []string{"job", "other"} {
 			if reply := p.Near.Do("LOCK", key, "60s", "WAIT", "5s"); !strings.HasPrefix(reply, "-LOCKQUEUEFULL ") {
-				t.Fatalf("the fourth of three waiters: %q", reply)
+				t.Fatalf("LOCK WAIT with three waiters: got %q, want -LOCKQUEUEFULL", reply)
 			}
 		}
-		p.Near.WantDo(lab.Null2, "LOCK", "job", "60s") // without WAIT it takes no place
+		p.Near.WantDo(lab.Null2, "LOCK", "job", "60s") // it needs no place, without WAIT
 		hosts[0].Close()
 		hosts[1].Reset()
 		p.Near.WaitWaiting(1)
@@ -105,38 +103,41 @@ func TestQueueFull(t *testing.T) {
 		p.Near.WantDo(lab.Null2, "LOCK", "job", "60s", "WAIT", "1ms")
 	}
 	if after := p.Memory(t, "VmRSS"); after > before+40 {
-		t.Errorf("memory rose from %d to %d MB", before, after)
+		t.Errorf("memory: got %d MB, want %d MB as before, and 40 at most", after, before)
 	}
 	p.Far.Unlock("job", token)
 	p.WantNoStray(t)
 }
 
-// TestDrainAnswersWaiters: after SIGTERM the proxy tells waiting clients that it is ending, long
-// before its drain timeout of a minute.
+// TestDrainAnswersWaiters: a proxy that drains answers waiting clients -TRYAGAIN, without waiting
+// for its drain timeout of a minute.
 func TestDrainAnswersWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--drain-timeout", "60s")
 	token := p.Far.Lock("job", "60s")
-	waiters := []<-chan lab.Answer{lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "0"), lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "0")}
+	waiters := []<-chan lab.Answer{lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "0"),
+		lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "0")}
 	p.Near.WaitWaiting(2)
 	p.Signal(syscall.SIGTERM)
 	for _, ch := range waiters {
 		if a := <-ch; a.Reply != "-TRYAGAIN the proxy is ending\r\n" {
-			t.Errorf("a waiter at the drain: %q (%v)", a.Reply, a.Err)
+			t.Errorf("a waiter at the drain: got %q (%v), want -TRYAGAIN the proxy is ending", a.Reply, a.Err)
 		}
 	}
 	p.Far.Unlock("job", token)
 	lab.WantNoStray(t, p.Masters, p.Second)
 }
 
-// TestClientTimesOut: a client library that times out, closes and sends LOCK again through the
-// other proxy gets the lock: its first try left the line, or the grant that nobody took was
-// released. No key is left behind. On a busy machine the end of the connection may come behind the
-// reply that it was to stop. The proxy then sees a reset and no end, as of a client that has read
-// its token, and must leave the lock to its ttl. That happens once in hundreds.
-func TestClientTimesOut(t *testing.T) {
+// TestRetryAfterClientTimeoutIsGranted: a client library times out, closes the connection and
+// sends LOCK again through the other proxy. It gets the lock, because its first try has left the
+// queue, or the proxy has released the grant of which no client knows. No key is left.
+//
+// On a busy machine the end of the connection may reach the proxy after the reply. The proxy then
+// sees the same as from a client that has read its token, and must leave the lock to its ttl. That
+// happens once in hundreds of tries.
+func TestRetryAfterClientTimeoutIsGranted(t *testing.T) {
 	t.Parallel()
-	p := lab.StartTwoProxies(t, "--master-timeout", "2s")
+	p := &impatient{TwoProxies: lab.StartTwoProxies(t, "--master-timeout", "2s"), t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("left on the masters %v, values %q", p.Left(t, "job"), p.Values(t, "job"))
@@ -145,70 +146,99 @@ func TestClientTimesOut(t *testing.T) {
 			}
 		}
 	})
-	again := func(what string, granted <-chan lab.Answer) (late bool) {
-		t.Helper()
-		start := time.Now()
-		token, at := lab.WantToken(t, what, granted)
-		took := at.Sub(start)
-		if late = took > 4*time.Second; late { // half of the ttl of what is left to it
-			t.Logf("%s: granted after %v", what, took)
-		}
-		p.Far.Unlock("job", token)
-		return late
+	for name, leave := range map[string]func(*lab.Client){"FIN": func(c *lab.Client) { c.Close() },
+		"RST": (*lab.Client).Reset} {
+		p.leavesWhileItWaits(name, leave)
+		p.leavesAtTheRelease(name, leave)
+		p.leavesWhileMastersDecide(name, leave)
 	}
-	hold := func() string { // a first try that is still being decided may have the key for a moment more
-		t.Helper()
-		token, _ := lab.WantToken(t, "the holder", p.Near.Later("LOCK", "job", "60s", "WAIT", "30s"))
-		return token
-	}
-	retry := func() <-chan lab.Answer { return p.Far.Later("LOCK", "job", "60s", "WAIT", "30s") }
-	overtaken := 0
-	for name, leave := range map[string]func(*lab.Client){"fin": func(c *lab.Client) { c.Close() }, "rst": (*lab.Client).Reset} {
-		token := hold() // while it waits
-		first := lab.Dial(t, p.Addr)
-		first.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "30s"))
-		p.Near.WaitWaiting(1)
-		leave(first)
-		second := retry()
-		lab.Dial(t, p.Second.Addr).WaitWaiting(1)
-		p.Near.Unlock("job", token)
-		if again(name+" while it waits", second) {
-			t.Errorf("%s while it waits: granted too late", name)
-		}
-
-		for i := range 25 { // at the moment of the release
-			token = hold()
-			first = lab.Dial(t, p.Addr)
-			first.Send(lab.Encode("LOCK", "job", "8s", "WAIT", "30s"))
-			p.Near.WaitWaiting(1)
-			leave(first)
-			p.Near.Send(lab.Encode("UNLOCK", "job", token))
-			second = retry()
-			p.Near.Want(":1\r\n")
-			if again(fmt.Sprintf("%s at the moment of the release, %d", name, i), second) {
-				overtaken++
-			}
-		}
-
-		for _, s := range p.Masters[:3] { // while it is decided
-			s.Pause(t)
-		}
-		first = lab.Dial(t, p.Addr)
-		first.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "30s"))
-		p.Near.WaitWaiting(1)
-		lab.Pass(t, 50*time.Millisecond)
-		leave(first)
-		second = retry()
-		lab.Pass(t, 50*time.Millisecond)
-		for _, s := range p.Masters[:3] {
-			s.Resume()
-		}
-		if again(name+" while it is decided", second) {
-			t.Errorf("%s while it is decided: granted too late", name)
-		}
-	}
-	if overtaken > 2 {
-		t.Errorf("%d of 50 locks were left to their ttl", overtaken)
+	if p.expired > 2 {
+		t.Errorf("locks left to their ttl: got %d of 50, want at most 2", p.expired)
 	}
 	p.WantNoStray(t)
+}
+
+// impatient is a client that gives up a first LOCK through the near proxy and sends a second one
+// through the far proxy. The near desk holds the lock before.
+//
+// The ttl of the first LOCK is a minute except in leavesAtTheRelease, and lab.WantToken waits
+// less. So a second grant shows that no lock was left to its ttl.
+type impatient struct {
+	*lab.TwoProxies
+	t       *testing.T
+	expired int // first locks that were left to their ttl
+}
+
+// hold takes the lock. A first try that the masters still decide may have the key for a moment.
+func (p *impatient) hold() (token string) {
+	p.t.Helper()
+	token, _ = lab.WantToken(p.t, "the holder", p.Near.Later("LOCK", "job", "60s", "WAIT", "30s"))
+	return token
+}
+
+// first sends the first LOCK and returns once it waits.
+func (p *impatient) first(ttl string) *lab.Client {
+	p.t.Helper()
+	c := lab.Dial(p.t, p.Addr)
+	c.Send(lab.Encode("LOCK", "job", ttl, "WAIT", "30s"))
+	p.Near.WaitWaiting(1)
+	return c
+}
+
+// second sends the second LOCK.
+func (p *impatient) second() <-chan lab.Answer {
+	return p.Far.Later("LOCK", "job", "60s", "WAIT", "30s")
+}
+
+// wantGranted waits until the second LOCK is granted, and unlocks.
+func (p *impatient) wantGranted(what string, second <-chan lab.Answer) {
+	p.t.Helper()
+	token, _ := lab.WantToken(p.t, what, second)
+	p.Far.Unlock("job", token)
+}
+
+func (p *impatient) leavesWhileItWaits(name string, leave func(*lab.Client)) {
+	p.t.Helper()
+	token := p.hold()
+	leave(p.first("60s"))
+	second := p.second()
+	lab.Dial(p.t, p.Second.Addr).WaitWaiting(1)
+	p.Near.Unlock("job", token)
+	p.wantGranted(name+" while it waits", second)
+}
+
+// leavesAtTheRelease lets the client leave just before the release. The ttl of its lock is shorter
+// than the second LOCK waits, so that a lock left to its ttl is counted and ends.
+func (p *impatient) leavesAtTheRelease(name string, leave func(*lab.Client)) {
+	p.t.Helper()
+	for i := range 25 {
+		token := p.hold()
+		first := p.first("8s")
+		asked := time.Now()
+		leave(first)
+		p.Near.Send(lab.Encode("UNLOCK", "job", token))
+		second := p.second()
+		p.Near.Want(":1\r\n")
+		token, at := lab.WantToken(p.t, fmt.Sprintf("%s at the release, %d", name, i), second)
+		if at.Sub(asked) > 4*time.Second { // half of the first ttl: too late for a release
+			p.expired++
+		}
+		p.Far.Unlock("job", token)
+	}
+}
+
+func (p *impatient) leavesWhileMastersDecide(name string, leave func(*lab.Client)) {
+	p.t.Helper()
+	for _, s := range p.Masters[:3] {
+		s.Pause(p.t)
+	}
+	first := p.first("60s")
+	lab.Pass(p.t, 50*time.Millisecond)
+	leave(first)
+	second := p.second()
+	lab.Pass(p.t, 50*time.Millisecond)
+	for _, s := range p.Masters[:3] {
+		s.Resume()
+	}
+	p.wantGranted(name+" while the masters decide", second)
 }

@@ -9,12 +9,13 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// LOCK ... WAIT: who is woken, and in which order. How soon, the tests of commands check on a clock
-// of their own; integration/bench measures it.
+// These tests show which waiter wakes up, and in which order. The tests of package commands check
+// on a clock of their own how soon it wakes up; integration/bench measures it.
 
-// TestWakeUp: a waiter is woken by a release through the same proxy and through the other one, long
-// before the ttl of a minute is over, and by the holder's expiry, not before it.
-func TestWakeUp(t *testing.T) {
+// TestReleaseOrExpiryWakesWaiter: a waiter wakes up when the lock is released through its own or
+// the other proxy, well within the ttl of a minute. It also wakes up when the lock expires, and
+// not before.
+func TestReleaseOrExpiryWakesWaiter(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for name, unlocker := range map[string]*lab.Client{"same proxy": p.Near, "other proxy": p.Far} {
@@ -33,18 +34,18 @@ func TestWakeUp(t *testing.T) {
 	for i := range 5 {
 		key := fmt.Sprintf("expiry-%d", i)
 		waiter, locked := lab.Dial(t, p.Addr), time.Now()
-		p.Far.Lock(key, "300ms")
+		p.Far.Lock(key, "1s")
 		_, at := lab.WantToken(t, "after expiry", waiter.Later("LOCK", key, "60s", "WAIT", "20s"))
-		if early := locked.Add(300 * time.Millisecond).Sub(at); early > 0 {
-			t.Errorf("granted %v before the holder's expiry", early)
+		if early := locked.Add(time.Second).Sub(at); early > 0 {
+			t.Errorf("grant after another's lock of 1s: got it %v before the expiry", early)
 		}
 	}
 }
 
-// TestWaitersInOrder: five waiters, the second hangs up: the others get the lock in order, and the
-// key is free at the end. Redisson's fair lock was blocked by dead and timed-out waiters (B22:
-// Redisson#1104, #2883, #3004).
-func TestWaitersInOrder(t *testing.T) {
+// TestWaitersAreServedInOrder: of five waiters the second leaves. The others get the lock in
+// order, and the key is free at the end. Dead and timed-out waiters blocked Redisson's fair lock
+// (B22: Redisson#1104, #2883, #3004).
+func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for name, leave := range map[string]func(*lab.Client){
@@ -53,42 +54,44 @@ func TestWaitersInOrder(t *testing.T) {
 		"quit": func(c *lab.Client) { c.Send(lab.Encode("QUIT")) },
 		"half": func(c *lab.Client) { _ = c.CloseWrite() },
 	} {
-		token := p.Far.Lock("job", "60s")
-		var hosts []*lab.Client
-		var granted []<-chan lab.Answer
-		for i := range 5 {
-			hosts = append(hosts, lab.Dial(t, p.Addr))
-			granted = append(granted, hosts[i].Later("LOCK", "job", "60s", "WAIT", "0"))
-			p.Near.WaitWaiting(i + 1)
-		}
-		if info := lab.MapOf(p.Near.Do("LOCKINFO", "job")); info["waiting"] != "5" {
-			t.Errorf("LOCKINFO says %v, want 5 waiting", info)
-		}
-		leave(hosts[1])
-		p.Near.WaitWaiting(4)
-		p.Far.Unlock("job", token)
-		for _, i := range []int{0, 2, 3, 4} {
-			token, _ = lab.WantToken(t, fmt.Sprintf("%s: waiter %d", name, i), granted[i])
-			for _, later := range granted[i+1:] {
-				if i > 0 {
-					lab.WantSilence(t, name, later)
-				}
+		t.Run(name, func(t *testing.T) {
+			token := p.Far.Lock("job", "60s")
+			var hosts []*lab.Client
+			var granted []<-chan lab.Answer
+			for i := range 5 {
+				hosts = append(hosts, lab.Dial(t, p.Addr))
+				granted = append(granted, hosts[i].Later("LOCK", "job", "60s", "WAIT", "0"))
+				p.Near.WaitWaiting(i + 1)
 			}
-			hosts[i].Unlock("job", token)
-		}
-		p.Near.WantDo(lab.Null2, "LOCKINFO", "job")
-		lab.WantKeysGone(t, p.Masters, lab.Patience)
+			if info := lab.MapOf(p.Near.Do("LOCKINFO", "job")); info["waiting"] != "5" {
+				t.Errorf("LOCKINFO: got %v, want 5 waiting", info)
+			}
+			leave(hosts[1])
+			p.Near.WaitWaiting(4)
+			p.Far.Unlock("job", token)
+			for _, i := range []int{0, 2, 3, 4} {
+				token, _ = lab.WantToken(t, fmt.Sprintf("waiter %d", i), granted[i])
+				for _, later := range granted[i+1:] {
+					if i > 0 {
+						lab.WantSilence(t, "a later waiter", later)
+					}
+				}
+				hosts[i].Unlock("job", token)
+			}
+			p.Near.WantDo(lab.Null2, "LOCKINFO", "job")
+			lab.WantKeysGone(t, p.Masters, lab.Patience)
+		})
 	}
 	p.WantNoStray(t)
 }
 
-// TestDeadWaiters: the head's time is up, the next was killed, the third reset its connection; the
-// fourth is served (B22).
-func TestDeadWaiters(t *testing.T) {
+// TestDeadWaitersDoNotBlockQueue: the first waiter times out, the second is killed and the third
+// resets its connection. The fourth gets the lock (B22).
+func TestDeadWaitersDoNotBlockQueue(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	token := p.Far.Lock("job", "60s")
-	head := lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "300ms")
+	head := lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "6s") // time for the others to join
 	p.Near.WaitWaiting(1)
 	second := lab.LaunchCli(t, p.Addr, "LOCK", "job", "60s", "WAIT", "0")
 	p.Near.WaitWaiting(2)
@@ -101,23 +104,27 @@ func TestDeadWaiters(t *testing.T) {
 	second.Kill()
 	third.Reset()
 	if a := <-head; a.Reply != lab.Null2 {
-		t.Errorf("the head's time is up: %q (%v)", a.Reply, a.Err)
+		t.Errorf("the first waiter: got %q (%v), want null", a.Reply, a.Err)
 	}
 	p.Near.WaitWaiting(1)
 	p.Far.Unlock("job", token)
-	token, _ = lab.WantToken(t, "the fourth", granted)
+	token, _ = lab.WantToken(t, "the fourth waiter", granted)
 	fourth.Unlock("job", token)
 	p.WantNoStray(t)
 }
 
-// TestLostWakeUp: a release between the failed try and the subscription was never heard of, and
-// the waiter slept on (B19: redis-lock-py#3, Redisson#4744). The slow timer of a second may not be
-// what wakes it.
-func TestLostWakeUp(t *testing.T) {
+// TestReleaseBeforeSubscriptionWakesWaiter: a release between the failed try and the subscription
+// wakes the waiter, without help from the slow timer of a second. In other libraries the waiter
+// slept on (B19: redis-lock-py#3, Redisson#4744).
+//
+// Late grants show the timer at work. After each the test locks and unlocks another key, and takes
+// the grant for late only if the machine is not so busy that this takes long as well.
+func TestReleaseBeforeSubscriptionWakesWaiter(t *testing.T) {
 	p := lab.StartTwoProxies(t)
 	waiter := lab.Dial(t, p.Addr)
+	const tries = 80
 	late := 0
-	for i := range 80 {
+	for i := range tries {
 		key := fmt.Sprintf("job-%d", i)
 		token := p.Far.Lock(key, "60s")
 		granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
@@ -127,19 +134,22 @@ func TestLostWakeUp(t *testing.T) {
 		start := time.Now()
 		p.Far.Unlock(key, token)
 		token, at := lab.WantToken(t, key, granted)
-		if at.Sub(start) >= time.Second {
+		waiter.Unlock(key, token)
+		asked := time.Now()
+		p.Near.Unlock("free", p.Near.Lock("free", "60s"))
+		if pace := time.Since(asked); at.Sub(start) >= max(time.Second, 10*pace) {
 			late++
 		}
-		waiter.Unlock(key, token)
 	}
-	if late > 4 { // a busy machine may be late, but not each time
-		t.Errorf("%d of 80 releases at the moment of the first try woke the waiter by its timer", late)
+	if late > 4 {
+		t.Errorf("grants a second or more after the release: got %d of %d, want at most 4", late, tries)
 	}
 }
 
-// TestUnevenRelease: a release that reaches one master long before the others wakes a waiter in
-// another proxy too early; it must hear of the rest as well.
-func TestUnevenRelease(t *testing.T) {
+// TestUnevenReleaseWakesWaiter: a release that reaches one master long before the others wakes a
+// waiter in another proxy too early. The proxy hears of the other masters as well, and wakes it
+// again.
+func TestUnevenReleaseWakesWaiter(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 6)
 	relays, list := lab.StartRelays(t, servers[1:])
@@ -171,10 +181,11 @@ func TestUnevenRelease(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoLeaves: a waiter that left took the other's subscription with it, and channels
-// leaked (B20: Redisson#491,
-// #4064); signal keys were left on the server (B21: python-redis-lock#14, #15, #17).
-func TestOneOfTwoLeaves(t *testing.T) {
+// TestWaiterThatLeavesKeepsOthersSubscription: of two waiters one leaves, and a release still
+// wakes the other. No channel and no key is left. In Redisson a waiter that left took the other's
+// subscription with it, and channels leaked (B20: Redisson#491, #4064); python-redis-lock left
+// signal keys on the server (B21: #14, #15, #17).
+func TestWaiterThatLeavesKeepsOthersSubscription(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for i := range 6 {
@@ -189,27 +200,29 @@ func TestOneOfTwoLeaves(t *testing.T) {
 		p.WaitSubscribed(t, key)
 		hosts[i%2].Reset()
 		p.Near.WaitWaiting(1)
-		p.WaitSubscribed(t, key) // the one that left has not taken this with it
+		p.WaitSubscribed(t, key)
 		p.Far.Unlock(key, token)
-		token, _ = lab.WantToken(t, "the one that stayed", granted[1-i%2])
+		token, _ = lab.WantToken(t, "the waiter that stayed", granted[1-i%2])
 		p.Near.Unlock(key, token)
 	}
 	p.WantNoStray(t)
 	for _, s := range p.Masters {
-		lab.WaitFor(t, "no channel left", lab.Patience, func() bool { return s.Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
+		lab.WaitFor(t, "the end of all subscriptions", lab.Patience,
+			func() bool { return s.Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
 		for _, key := range lab.Fields(s.Do(t, "KEYS", "*")) {
 			if !strings.HasPrefix(key, "lockproxy:") {
-				t.Errorf("%s keeps %q", s.Addr, key)
+				t.Errorf("keys on %s: got %q, want none but the proxy's own", s.Addr, key)
 			}
 		}
 	}
 }
 
-// TestNothingPublished: a release that nobody waits for publishes nothing.
-func TestNothingPublished(t *testing.T) {
+// TestReleaseWithoutWaiterPublishesNothing: UNLOCK publishes only while a client waits for the
+// key.
+func TestReleaseWithoutWaiterPublishesNothing(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
-	trials := lab.CommandCounts(t, p.Masters, "publish") // of the proxies' rights
+	trials := lab.CommandCounts(t, p.Masters, "publish") // by which the proxies check their rights
 	published := func() int { return lab.CommandCounts(t, p.Masters, "publish") - trials }
 	lockAndUnlock := func() {
 		for i := range 10 {
@@ -220,7 +233,7 @@ func TestNothingPublished(t *testing.T) {
 	}
 	lockAndUnlock()
 	if n := published(); n != 0 {
-		t.Errorf("%d PUBLISH although nobody waits", n)
+		t.Errorf("PUBLISH without a waiter: got %d, want none", n)
 	}
 	token := p.Far.Lock("waited", "60s")
 	granted := lab.Dial(t, p.Addr).Later("LOCK", "waited", "60s", "WAIT", "20s")
@@ -228,19 +241,19 @@ func TestNothingPublished(t *testing.T) {
 	p.WaitSubscribed(t, "waited")
 	lockAndUnlock() // of other keys
 	if n := published(); n != 0 {
-		t.Errorf("%d PUBLISH for keys that nobody waits for", n)
+		t.Errorf("PUBLISH for keys without a waiter: got %d, want none", n)
 	}
 	p.Far.Unlock("waited", token)
 	token, _ = lab.WantToken(t, "the waiter", granted)
 	lab.Settle(t, p.Masters, p.Proxy, p.Second)
-	told := published()
-	if told < 3 || told > 5 {
-		t.Errorf("%d PUBLISH for a release that somebody waits for, want one a master", told)
+	if n := published(); n < 3 || n > 5 {
+		t.Errorf("PUBLISH for a key with a waiter: got %d, want one a master, on a majority at least", n)
 	}
-	lab.WaitFor(t, "unsubscribed", lab.Patience, func() bool { return p.Masters[0].Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
+	lab.WaitFor(t, "the end of the subscription", lab.Patience,
+		func() bool { return p.Masters[0].Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
 	p.Near.Unlock("waited", token)
 	lockAndUnlock()
 	if n := published(); n > 5 {
-		t.Errorf("%d PUBLISH after the last waiter has gone", n-told)
+		t.Errorf("PUBLISH before and after the end of the last wait: got %d, want at most 5", n)
 	}
 }

@@ -1,9 +1,11 @@
-/* Gives one process a wall clock of its own, for LD_PRELOAD: gettimeofday, time and clock_gettime(CLOCK_REALTIME) follow
- * the page that LOCKPROXY_CLOCK names. The monotonic clocks are left alone. libfaketime cannot be used on redis-server: it
- * looks up symbols while jemalloc starts. Here the true time comes from the system call, so nothing is looked up.
+/* A library for LD_PRELOAD that gives one process a wall clock of its own. gettimeofday, time and
+ * clock_gettime(CLOCK_REALTIME) follow the page that LOCKPROXY_CLOCK names; the monotonic clocks
+ * show the true time. redis-server cannot use libfaketime, which looks up symbols while jemalloc
+ * starts. This library gets the true time by the system call and looks up no symbol.
  *
- * The page holds 64-bit numbers: a sequence (odd while the writer is at work), and, in ns, the true time at the last change
- * (anchor), the clock's lead then (offset), and what it gains in a second since (rate). */
+ * The page has 64-bit numbers: a sequence (odd while the writer changes the page), and, in ns, the
+ * true time of the last change (anchor), the clock's lead then (offset), and its gain in a second
+ * since (rate). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stddef.h>
