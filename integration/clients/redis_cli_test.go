@@ -11,7 +11,7 @@ import (
 )
 
 // TestRedisCli: the ways of redis-cli: a command, several from its input, RESP3, repeating,
-// --scan, --bigkeys, --memkeys, --hotkeys. --pipe is TestRedisCliPipe.
+// --scan, --bigkeys, --memkeys, --hotkeys. --pipe is TestRedisCliPipeInserts.
 func TestRedisCli(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
