@@ -15,16 +15,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// oddText has characters that a terminal obeys, or that reorder, hide or break the text beside
-// them.
+// oddText has characters that terminals interpret, or that reorder, hide or break the text next
+// to them.
 var oddText = map[string]string{
 	"C0": "\x00\x07\x1b[31m\r\n", "DEL": "\x7f", "C1": "\u0080\u0085\u009b31m\u009f", "bidi": "\u202a\u202b\u202c\u202d\u202e", "isolates": "\u2066\u2067\u2068\u2069",
 	"marks": "\u200e\u200f", "separators": "\u2028\u2029", "no width": "\u200b\u200c\u200d\u2060", "BOM": "\ufeff", "soft hyphen": "\u00ad",
 	"tags": "\U000e0001\U000e0041", "private": "\ue000", "no UTF-8": "\xff\x9b\xc3", "bare C1": "\x85", "surrogate": "\xed\xa0\x80",
 }
 
-// badIn returns the first character of text that does not print, other than the ends of lines and
-// tabs between words.
+// badIn returns the first unprintable character of text, except line ends and tabs between words.
 func badIn(text string) (bad string) {
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])
@@ -35,9 +34,9 @@ func badIn(text string) (bad string) {
 	return ""
 }
 
-// TestOddTextInLogs: keys and users of any bytes reach the audit log and the log as JSON and for
-// terminals only escaped, and can be told from the lines.
-func TestOddTextInLogs(t *testing.T) {
+// Keys and users of arbitrary bytes reach the audit log and the log only escaped, in JSON and
+// console format, and cannot forge lines.
+func TestLogsEscapeOddText(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{NoWait: true, Proxies: -1})
 	l.Upstream.Must(t, "ACL", "SETUSER", "us\u202eer\u009b\u200b", "on", ">pw", "~*", "+@all")
@@ -78,7 +77,7 @@ func TestOddTextInLogs(t *testing.T) {
 		host.WantDo("+OK\r\n", "AUTH", "us\u202eer\u009b\u200b", "pw")
 		for _, odd := range oddText {
 			key := name + odd + "end"
-			host.Unlock(key, host.Lock(key, "10s"))
+			host.Unlock(key, host.Lock(key, "60s"))
 		}
 		text := log.String
 		if name == "file" {
@@ -124,8 +123,8 @@ func TestOddTextInLogs(t *testing.T) {
 	}
 }
 
-// TestOddTextForPeople: nor does lockproxy status write such keys to a terminal.
-func TestOddTextForPeople(t *testing.T) {
+// lockproxy status writes keys of arbitrary bytes to a terminal only escaped.
+func TestStatusEscapesOddKeys(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
@@ -134,10 +133,10 @@ func TestOddTextForPeople(t *testing.T) {
 	}
 	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
 	if n := strings.Count(text, "key"); n < len(oddText) {
-		t.Errorf("it shows %d keys", n)
+		t.Errorf("status: got %d keys", n)
 	}
 	if bad := badIn(text); bad != "" {
 		i := bytes.Index([]byte(text), []byte(bad))
-		t.Errorf("raw %q in ...%.120q", bad, text[max(0, i-40):])
+		t.Errorf("status: got raw %q in ...%.120q", bad, text[max(0, i-40):])
 	}
 }
