@@ -67,6 +67,7 @@ func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 	c, other := first, (*lab.Client)(nil)
 	for i, line := range b.text {
 		word, rest, _ := strings.Cut(line, " ")
+		at := b.line + 1 + i
 		switch word {
 		case "#":
 			switch rest {
@@ -80,7 +81,7 @@ func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 			case "the first client":
 				c = first
 			default:
-				t.Fatalf("line %d: %q names no client", b.line+1+i, line)
+				t.Fatalf("line %d: %q names no client", at, line)
 			}
 		case ">":
 			c.Send(known.resolve(rest) + "\r\n")
@@ -91,21 +92,27 @@ func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 			if rest == "..." && strings.HasPrefix(b.text[i+1], "#") {
 				continue // the page does not show the rest of this client's replies
 			}
-			if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
-				t.Fatal(err)
-			}
-			got, err := c.Reader.ReadString('\n')
-			if err != nil {
-				t.Fatalf("line %d: %v", b.line+1+i, err)
-			}
-			if got = strings.TrimSuffix(got, "\r\n"); !known.matches(rest, got) {
-				t.Fatalf("line %d of the page: got\n%q, want\n%q", b.line+1+i, got, rest)
-			}
+			wantLine(c, at, known, rest)
 		default:
-			t.Fatalf("line %d: %q begins with none of # > <", b.line+1+i, line)
+			t.Fatalf("line %d: %q begins with none of # > <", at, line)
 		}
 	}
 	if n := c.Reader.Buffered(); n != 0 {
 		t.Errorf("got %d bytes more than the page shows", n)
+	}
+}
+
+// wantLine reads a line of a reply and compares it with the one at a line of the page.
+func wantLine(c *lab.Client, at int, known tokens, want string) {
+	c.T.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
+		c.T.Fatal(err)
+	}
+	got, err := c.Reader.ReadString('\n')
+	if err != nil {
+		c.T.Fatalf("line %d: %v", at, err)
+	}
+	if got = strings.TrimSuffix(got, "\r\n"); !known.matches(want, got) {
+		c.T.Fatalf("line %d of the page: got\n%q, want\n%q", at, got, want)
 	}
 }

@@ -98,51 +98,63 @@ func TestMetricsCountEachEventOnce(t *testing.T) {
 	}
 }
 
-// Every metric of the dashboard and the alert rules exists in a running proxy, with the labels
-// that they select.
+// Every metric of the dashboard and the alert rules exists in a running proxy, with the labels that
+// they select.
 func TestDashboardsUseExistingMetrics(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t)
 	_, text := o.Get("GET", "/metrics", "", "")
-	there := map[string]bool{}
-	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
-	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
-		there[series[1]] = true
-		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
-			there[series[1]+" "+label[1]] = true
-			there[series[1]+" "+label[1]+" "+label[2]] = true
-		}
-	}
+	exists := exposedSeries(text)
 	used := 0
 	for _, expr := range monitoringQueries(t) {
 		for _, selector := range regexp.MustCompile(`\b((?:lockproxy|go|process)_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(expr, -1) {
-			name := selector[1]
 			used++
-			if !there[name] {
-				t.Errorf("got no metric %s, used in:\n%s", name, expr)
-			}
-			for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(selector[2], -1) {
-				label, values := match[1], strings.Split(match[3], "|")
-				if label == "job" || label == "instance" { // the scrape adds them
-					continue
-				}
-				for _, value := range values {
-					if !there[name+" "+label+" "+value] {
-						t.Errorf("got no %s{%s=%q}, used in:\n%s", name, label, value, expr)
-					}
-				}
-			}
-			_, after, _ := strings.Cut(expr, " by (")
-			by, _, _ := strings.Cut(after, ")")
-			for label := range strings.SplitSeq(by, ", ") {
-				if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !there[name+" "+label] {
-					t.Errorf("%s: got no label %s, used in:\n%s", name, label, expr)
-				}
-			}
+			wantSelected(t, exists, expr, selector[1], selector[2])
 		}
 	}
 	if used < 60 {
 		t.Errorf("got %d uses of metrics in the dashboard and the rules, want at least 60", used)
+	}
+}
+
+// exposedSeries returns a set of "name", "name label" and "name label value" of all metrics in text.
+func exposedSeries(text string) map[string]bool {
+	exists := map[string]bool{}
+	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
+	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
+		exists[series[1]] = true
+		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
+			exists[series[1]+" "+label[1]] = true
+			exists[series[1]+" "+label[1]+" "+label[2]] = true
+		}
+	}
+	return exists
+}
+
+// wantSelected checks that a metric of an expression exists, with the label values that its matchers
+// select and the labels that the expression groups by.
+func wantSelected(t *testing.T, exists map[string]bool, expr, name, matchers string) {
+	t.Helper()
+	if !exists[name] {
+		t.Errorf("got no metric %s, used in:\n%s", name, expr)
+	}
+	for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(matchers, -1) {
+		label, values := match[1], strings.Split(match[3], "|")
+		if label == "job" || label == "instance" { // the scrape adds them
+			continue
+		}
+		for _, value := range values {
+			if !exists[name+" "+label+" "+value] {
+				t.Errorf("got no %s{%s=%q}, used in:\n%s", name, label, value, expr)
+			}
+		}
+	}
+	_, after, _ := strings.Cut(expr, " by (")
+	by, _, _ := strings.Cut(after, ")")
+	for label := range strings.SplitSeq(by, ", ") {
+		if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !exists[name+" "+label] {
+			t.Errorf("%s: got no label %s, used in:\n%s", name, label, expr)
+		}
 	}
 }
 

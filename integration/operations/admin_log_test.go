@@ -176,83 +176,96 @@ func TestRefusedStrangersCannotFillAuditLog(t *testing.T) {
 	t.Parallel()
 	guests := lab.StartRedis(t, "--user", "admin", "on", ">secret", "~*", "&*", "+@all")
 	guests.Must(t, "ACL", "SETUSER", "default", "-@all", "+multi", "+acl|whoami")
-	for name, upstream := range map[string]*lab.Redis{"password": lab.StartRedis(t, "--requirepass", "secret"), "guests": guests} {
+	for name, c := range map[string]struct {
+		upstream *lab.Redis
+		login    []string
+		mayQueue bool // strangers may send MULTI
+	}{
+		"password": {lab.StartRedis(t, "--requirepass", "secret"), []string{"AUTH", "secret"}, false},
+		"guests":   {guests, []string{"AUTH", "admin", "secret"}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "audit.log")
-			masters := lab.StartMasters(t, 1)
-			p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", masters[0].Addr, "--restart-guard", "off",
+			p := lab.StartProxy(t, "--upstream", c.upstream.Addr, "--masters", lab.StartMasters(t, 1)[0].Addr, "--restart-guard", "off",
 				"--admin-commands", "on", "--audit-log", file)
 			member := lab.Dial(t, p.Addr)
-			if name == "guests" {
-				member.WantDo("+OK\r\n", "AUTH", "admin", "secret")
-			} else {
-				member.WantDo("+OK\r\n", "AUTH", "secret")
-			}
+			member.WantDo("+OK\r\n", c.login...)
 			lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(member.Do("LOCK", "warm-up", "1s")) != "" })
-			// counted returns the refusals and how many lines they take, and the keys of other lines.
-			counted := func() (refusals, lines int, others []string) {
-				b, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for line := range strings.Lines(string(b)) {
-					var e struct {
-						Key                 string
-						Refusals, Addresses int
-					}
-					if err := json.Unmarshal([]byte(line), &e); err != nil {
-						t.Fatalf("%q: %v", line, err)
-					}
-					switch {
-					case e.Key == "warm-up":
-						continue
-					case strings.HasPrefix(e.Key, "mine"):
-						others = append(others, e.Key)
-						continue
-					}
-					refusals, lines = refusals+max(e.Refusals, 1), lines+1
-					if e.Refusals > 0 && e.Addresses != 1 {
-						t.Errorf("%d addresses in %q", e.Addresses, line)
-					}
-				}
-				return refusals, lines, others
-			}
+
 			stranger := lab.Dial(t, p.Addr)
-			const rounds = 300
-			sent := 0
-			flood := func(commands ...string) {
-				stranger.Send(strings.Repeat(strings.Join(commands, ""), rounds))
-				for range rounds * len(commands) {
-					if got := stranger.Frame(); !strings.HasPrefix(got, "-") {
-						t.Fatalf("%q: %q", commands, got)
-					}
-				}
-				sent += rounds * len(commands)
-			}
 			token := "0000000000000001:" + strings.Repeat("0", 40)
-			flood(lab.Encode("LOCK", "job", "5s"), lab.Encode("LOCK", "job"), lab.Encode("UNLOCK", "job", token), lab.Encode("LOCKPROXY", "RELEASE", "job"))
-			if name == "guests" {
+			sent := sendRefused(stranger, lab.Encode("LOCK", "job", "5s"), lab.Encode("LOCK", "job"), lab.Encode("UNLOCK", "job", token),
+				lab.Encode("LOCKPROXY", "RELEASE", "job"))
+			if c.mayQueue {
 				stranger.WantDo("+OK\r\n", "MULTI")
-				flood(lab.Encode("LOCK", "job", "5s"))
+				sent += sendRefused(stranger, lab.Encode("LOCK", "job", "5s"))
 			}
 			member.Do("UNLOCK", "mine-1", token)
 			member.Do("LOCKPROXY", "RELEASE", "mine-2")
-			var refusals, lines int
-			var others []string
+			var got audited
 			lab.WaitFor(t, "the refusals", lab.Patience, func() bool {
-				refusals, lines, others = counted()
-				return refusals >= sent && len(others) == 2
+				got = readAudit(t, file)
+				return got.refusals >= sent && len(got.members) == 2
 			})
-			if refusals != sent || lines > sent/20 {
-				t.Errorf("%d refusals are counted in %d lines, %d were sent", refusals, lines, sent)
+			if got.refusals != sent || got.lines > sent/20 {
+				t.Errorf("got %d refusals in %d lines, want %d in at most %d", got.refusals, got.lines, sent, sent/20)
 			}
 			stranger.Do("LOCK", "job", "5s")
 			p.Signal(syscall.SIGTERM)
 			<-p.Done
-			if refusals, _, _ = counted(); refusals != sent+1 {
-				t.Errorf("%d refusals are counted at the end, %d were sent", refusals, sent+1)
+			if got := readAudit(t, file); got.refusals != sent+1 {
+				t.Errorf("got %d refusals at the end, want %d", got.refusals, sent+1)
 			}
 		})
 	}
+}
+
+// sendRefused sends commands 300 times over, which must all be refused, and returns their number.
+func sendRefused(c *lab.Client, commands ...string) (sent int) {
+	c.T.Helper()
+	const rounds = 300
+	c.Send(strings.Repeat(strings.Join(commands, ""), rounds))
+	for range rounds * len(commands) {
+		if got := c.Frame(); !strings.HasPrefix(got, "-") {
+			c.T.Fatalf("%q: got %q, want an error", commands, got)
+		}
+	}
+	return rounds * len(commands)
+}
+
+// audited is the content of an audit log.
+type audited struct {
+	refusals, lines int      // of strangers
+	members         []string // keys of other lines
+}
+
+// readAudit reads an audit log.
+func readAudit(t *testing.T, file string) (a audited) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var e struct {
+			Key                 string
+			Refusals, Addresses int
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		switch {
+		case e.Key == "warm-up":
+			continue
+		case strings.HasPrefix(e.Key, "mine"):
+			a.members = append(a.members, e.Key)
+			continue
+		}
+		a.refusals, a.lines = a.refusals+max(e.Refusals, 1), a.lines+1
+		if e.Refusals > 0 && e.Addresses != 1 {
+			t.Errorf("line %q: got %d addresses, want 1", line, e.Addresses)
+		}
+	}
+	return a
 }

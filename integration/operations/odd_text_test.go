@@ -95,32 +95,39 @@ func TestLogsEscapeOddText(t *testing.T) {
 		if name == "console" {
 			continue
 		}
-		found := map[string]bool{}
-		for line := range strings.Lines(text()) {
-			var e struct {
-				Msg, Command, Key, User string
-				KeyHex                  string `json:"key_hex"`
-			}
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Errorf("%s: %q: %v", name, line, err)
-			}
-			if e.Command != "lock" || strings.HasPrefix(e.Key, "warm-up ") {
-				continue
-			}
-			if e.User != "us\u202eer\u009b\u200b" {
-				t.Errorf("%s: user %q", name, e.User)
-			}
-			if raw, _ := hex.DecodeString(e.KeyHex); len(raw) > 0 {
-				e.Key = string(raw)
-			}
-			found[e.Key] = true
-		}
+		found := lockedKeys(t, name, text())
 		for class, odd := range oddText {
 			if !found[name+odd+"end"] {
-				t.Errorf("%s: no line of the key with %s", name, class)
+				t.Errorf("%s: got no line for the key with %s", name, class)
 			}
 		}
 	}
+}
+
+// lockedKeys returns the keys of all LOCKs in a log of JSON lines. Each must name the odd user.
+func lockedKeys(t *testing.T, name, text string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for line := range strings.Lines(text) {
+		var e struct {
+			Msg, Command, Key, User string
+			KeyHex                  string `json:"key_hex"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Errorf("%s: %q: %v", name, line, err)
+		}
+		if e.Command != "lock" || strings.HasPrefix(e.Key, "warm-up ") {
+			continue
+		}
+		if e.User != "us\u202eer\u009b\u200b" {
+			t.Errorf("%s: got user %q", name, e.User)
+		}
+		if raw, _ := hex.DecodeString(e.KeyHex); len(raw) > 0 {
+			e.Key = string(raw)
+		}
+		found[e.Key] = true
+	}
+	return found
 }
 
 // lockproxy status writes keys of arbitrary bytes to a terminal only escaped.

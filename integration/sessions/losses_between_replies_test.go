@@ -42,25 +42,17 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 			}
 		}
 	}()
+	announced := 0
 	next := func() string { // a reply; counts the pushes before it
-		for {
-			frame := host.Frame()
-			if !strings.HasPrefix(frame, ">") {
-				return frame
-			}
+		frame := host.Frame()
+		for ; strings.HasPrefix(frame, ">"); frame = host.Frame() {
 			if known, ok := lost[frame]; !ok || known {
 				t.Fatalf("got push %q, sent before: %v", frame, known)
 			}
 			lost[frame] = true
+			announced++
 		}
-	}
-	announced := func() (n int) {
-		for _, yes := range lost {
-			if yes {
-				n++
-			}
-		}
-		return n
+		return frame
 	}
 	stopping, end, deadline := false, -1, time.Now().Add(2*lab.Patience)
 	for n := 0; n != end; n++ {
@@ -70,7 +62,7 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 			}
 		}
 		<-ahead
-		if !stopping && (announced() == locks || time.Now().After(deadline)) {
+		if !stopping && (announced == locks || time.Now().After(deadline)) {
 			stopping = true
 			close(stop)
 		}
@@ -83,8 +75,8 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 			n++
 		}
 	}
-	if announced() != locks {
-		t.Errorf("got pushes for %d of %d lost locks", announced(), locks)
+	if announced != locks {
+		t.Errorf("got pushes for %d of %d lost locks", announced, locks)
 	}
 	for _, r := range relays[:3] {
 		r.Thaw()
