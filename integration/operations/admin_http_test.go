@@ -51,6 +51,34 @@ func TestMetricsCountEachEventOnce(t *testing.T) {
 	for name := range series {
 		before[name] = o.Metric(name)
 	}
+	c := causeEvents(t, o)
+	if n := o.Metric("lockproxy_session_locks"); n != 1 {
+		t.Errorf("got %v session locks, want 1", n)
+	}
+	c.Close()
+	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
+	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.Metric("lockproxy_clients") == 0 })
+	for name, growth := range series {
+		got := o.Metric(name) - before[name]
+		switch {
+		case name == "lockproxy_client_received_bytes_total":
+			if got < 100_000 || got > 103_000 {
+				t.Errorf("lockproxy_client_received_bytes_total grew by %v, want 100,000 to 103,000", got)
+			}
+		case strings.HasPrefix(name, "lockproxy_master_votes_refused"): // the waiting LOCK asks more than once
+			if got < 2 {
+				t.Errorf("%s grew by %v, want at least 2", name, got)
+			}
+		case got != growth:
+			t.Errorf("%s grew by %v, want %v", name, got, growth)
+		}
+	}
+}
+
+// causeEvents causes the events of TestMetricsCountEachEventOnce, and returns a client with a
+// session lock.
+func causeEvents(t *testing.T, o *lab.Operators) *lab.Client {
+	t.Helper()
 	c := lab.Dial(t, o.Proxies[0].Addr)
 	token := c.Lock("a", "60s")
 	c.WantDo(lab.Null2, "LOCK", "a", "60s")
@@ -75,27 +103,7 @@ func TestMetricsCountEachEventOnce(t *testing.T) {
 	if lab.TokenOf(c.Do("LOCK", "w", "60s", "WAIT", "60s")) == "" {
 		t.Error("LOCK WAIT of a free lock: got no token")
 	}
-	if n := o.Metric("lockproxy_session_locks"); n != 1 {
-		t.Errorf("got %v session locks, want 1", n)
-	}
-	c.Close()
-	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
-	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.Metric("lockproxy_clients") == 0 })
-	for name, growth := range series {
-		got := o.Metric(name) - before[name]
-		switch {
-		case name == "lockproxy_client_received_bytes_total":
-			if got < 100_000 || got > 103_000 {
-				t.Errorf("lockproxy_client_received_bytes_total grew by %v, want 100,000 to 103,000", got)
-			}
-		case strings.HasPrefix(name, "lockproxy_master_votes_refused"): // the waiting LOCK asks more than once
-			if got < 2 {
-				t.Errorf("%s grew by %v, want at least 2", name, got)
-			}
-		case got != growth:
-			t.Errorf("%s grew by %v, want %v", name, got, growth)
-		}
-	}
+	return c
 }
 
 // Every metric of the dashboard and the alert rules exists in a running proxy, with the labels that

@@ -86,14 +86,7 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 	if token, _ := old.do("LOCK", "job", "60s"); lab.TokenOf(token) == "" {
 		t.Errorf("LOCK: %q", token)
 	}
-	stranger, strangerKey := other.issue("stranger")
-	for name, config := range map[string]*tls.Config{"none": a.client("", ""), "of another authority": a.client(stranger, strangerKey)} {
-		if conn, err := dialTLS(t, addr, config); err == nil { // with TLS 1.3 the refusal comes with the first read
-			if got, err := conn.do("PING"); err == nil {
-				t.Errorf("PING with certificate %q: got %q, want an error", name, got)
-			}
-		}
-	}
+	wantCertificateNeeded(t, addr, a, other)
 
 	serial := func() string {
 		conn, err := dialTLS(t, addr, good)
@@ -129,6 +122,19 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 		}
 	}
 	serial() // beside 20 unfinished handshakes
+}
+
+// wantCertificateNeeded fails if a client without a certificate of a is served.
+func wantCertificateNeeded(t *testing.T, addr string, a, other *authority) {
+	t.Helper()
+	stranger, strangerKey := other.issue("stranger")
+	for name, config := range map[string]*tls.Config{"none": a.client("", ""), "of another authority": a.client(stranger, strangerKey)} {
+		if conn, err := dialTLS(t, addr, config); err == nil { // with TLS 1.3 the refusal comes with the first read
+			if got, err := conn.do("PING"); err == nil {
+				t.Errorf("PING with certificate %q: got %q, want an error", name, got)
+			}
+		}
+	}
 }
 
 // The header's address is the client's address in the log; a connection without a header is

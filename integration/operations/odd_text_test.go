@@ -41,25 +41,6 @@ func TestLogsEscapeOddText(t *testing.T) {
 	l := lab.Start(t, lab.Config{NoWait: true, Proxies: -1})
 	l.Upstream.Must(t, "ACL", "SETUSER", "us\u202eer\u009b\u200b", "on", ">pw", "~*", "+@all")
 	file := filepath.Join(t.TempDir(), "audit.log")
-	started := func(flags ...string) (addr string, log *lab.Output) {
-		path, err := lab.Binary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr = lab.FreeAddr(t)
-		log = lab.Launch(t, "lockproxy", path, append(l.ProxyFlags(t, "--listen", addr, "--master-timeout", "2s", "--lock-acl", "on", "--log-level", "debug"), flags...)...).Log
-		lab.WaitFor(t, "lockproxy", lab.Patience, func() bool {
-			host, err := lab.Connect(addr)
-			if err != nil {
-				return false
-			}
-			defer host.Close()
-			host.Timeout = time.Second
-			token, _, _ := host.TryLock("warm-up "+addr, "10s")
-			return token != ""
-		})
-		return addr, log
-	}
 	inFile := func() string {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -72,7 +53,7 @@ func TestLogsEscapeOddText(t *testing.T) {
 		"JSON":    {"--audit-log", "log", "--log-format", "json"},
 		"console": {"--audit-log", "log", "--log-format", "console"},
 	} {
-		addr, log := started(flags...)
+		addr, log := startLogging(t, l, flags...)
 		host := lab.Dial(t, addr)
 		host.WantDo("+OK\r\n", "AUTH", "us\u202eer\u009b\u200b", "pw")
 		for _, odd := range oddText {
@@ -102,6 +83,29 @@ func TestLogsEscapeOddText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// startLogging starts a proxy that logs at level debug, and waits for its first lock.
+func startLogging(t *testing.T, l *lab.Lab, flags ...string) (addr string, log *lab.Output) {
+	t.Helper()
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = lab.FreeAddr(t)
+	all := append(l.ProxyFlags(t, "--listen", addr, "--master-timeout", "2s", "--lock-acl", "on", "--log-level", "debug"), flags...)
+	log = lab.Launch(t, "lockproxy", path, all...).Log
+	lab.WaitFor(t, "lockproxy", lab.Patience, func() bool {
+		host, err := lab.Connect(addr)
+		if err != nil {
+			return false
+		}
+		defer host.Close()
+		host.Timeout = time.Second
+		token, _, _ := host.TryLock("warm-up "+addr, "10s")
+		return token != ""
+	})
+	return addr, log
 }
 
 // lockedKeys returns the keys of all LOCKs in a log of JSON lines. Each must name the odd user.

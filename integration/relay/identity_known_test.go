@@ -76,14 +76,7 @@ func TestForgedMessageMovesNoReplies(t *testing.T) {
 			for _, way := range []string{"in the packet", "after it"} {
 				t.Run(fmt.Sprintf("%s, lock-acl %v, LOCK %s", name, acl, way), func(t *testing.T) {
 					for i := range 3 {
-						host := lab.Dial(t, c.Addr)
-						host.Send(packet)
-						if way == "after it" {
-							until(host, "the-middle")
-						}
-						host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d-%s%s", i, name, way), "60s"))
-						text := until(host, "the-end")
-						host.Close()
+						text := lockAfter(t, c.Addr, packet, fmt.Sprintf("a-%d-%s%s", i, name, way), way == "after it")
 						if strings.Contains(text, "$57\r\n") && strings.HasPrefix(before, "-") {
 							t.Errorf("LOCK after a wrong AUTH: got %q, want no token; before it %q", text, before)
 						}
@@ -92,6 +85,20 @@ func TestForgedMessageMovesNoReplies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lockAfter sends a packet and a LOCK on a new connection, and returns all replies. answered: the
+// packet is answered before the LOCK is sent.
+func lockAfter(t *testing.T, addr, packet, key string, answered bool) string {
+	t.Helper()
+	host := lab.Dial(t, addr)
+	defer host.Close()
+	host.Send(packet)
+	if answered {
+		until(host, "the-middle")
+	}
+	host.Send(lab.Encode("LOCK", key, "60s"))
+	return until(host, "the-end")
 }
 
 // shiftingPackets returns packets with a wrong AUTH and a reply that looks like a pub/sub message,

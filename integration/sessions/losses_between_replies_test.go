@@ -27,21 +27,7 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stop, sent := make(chan struct{}), make(chan int, 1)
 	ahead := make(chan struct{}, 100) // rounds sent and not read: fewer than the proxy reads ahead
-	go func() {                       // it reads slower than it sends, so that the proxy writes replies in pieces
-		n := 0
-		for ; ; n++ {
-			select {
-			case <-stop:
-				sent <- n
-				return
-			case ahead <- struct{}{}:
-			}
-			if err := host.Put(lab.Encode("ECHO", fmt.Sprint(n)) + lab.Encode("ECHO", body) + lab.Encode("LOCKPROXY", "NOSUCH")); err != nil {
-				sent <- n
-				return
-			}
-		}
-	}()
+	go func() { sent <- sendRounds(host.Conn, body, stop, ahead) }()
 	announced := 0
 	next := func() string { // a reply; counts the pushes before it
 		frame := host.Frame()
@@ -80,5 +66,21 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 	}
 	for _, r := range relays[:3] {
 		r.Thaw()
+	}
+}
+
+// sendRounds sends three commands a round until stop is closed or the connection ends, and returns
+// the number of rounds. It sends faster than the test reads, so that the proxy writes replies in
+// pieces; ahead bounds the rounds sent and not read.
+func sendRounds(c *lab.Conn, body string, stop <-chan struct{}, ahead chan<- struct{}) int {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return n
+		case ahead <- struct{}{}:
+		}
+		if c.Put(lab.Encode("ECHO", fmt.Sprint(n))+lab.Encode("ECHO", body)+lab.Encode("LOCKPROXY", "NOSUCH")) != nil {
+			return n
+		}
 	}
 }
