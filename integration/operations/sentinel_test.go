@@ -241,27 +241,9 @@ func TestSentinelFailoverResumesWrites(t *testing.T) {
 			t.Parallel()
 			w := startWatched(t, c.auth, c.tls)
 			ends := w.clientsOfAllKinds(t)
-			var workers []*worker
-			var wg sync.WaitGroup
-			stop := make(chan struct{})
-			for i := range 10 {
-				k := &worker{addr: w.Addr, name: fmt.Sprintf("worker-%d", i)}
-				workers = append(workers, k)
-				wg.Go(func() { k.run(stop) })
-			}
-			cut := make(chan int, 1)
+			stop, cut := make(chan struct{}), make(chan int, 1)
+			workers, wg := startWorkers(t, w.Addr, stop)
 			go func() { cut <- poller(w.Addr, stop) }()
-			ready := func(since time.Time) bool {
-				for _, k := range workers {
-					if k.lastAt.Load() < since.UnixNano() {
-						return false
-					}
-				}
-				return true
-			}
-			lab.WaitFor(t, "work", lab.Patience, func() bool {
-				return !slices.ContainsFunc(workers, func(k *worker) bool { return k.written.Load() < 100 })
-			})
 			if slices.ContainsFunc(w.sentinels, func(s *lab.Redis) bool { return field(s, "port") == w.successor }) {
 				t.Skip("the machine is so busy that the Sentinels failed over before the fault")
 			}
@@ -281,7 +263,9 @@ func TestSentinelFailoverResumesWrites(t *testing.T) {
 			if name == "on command" && !strings.Contains(w.master.Do(t, "ROLE"), "master") {
 				t.Error("the proxy had not closed the clients of the old master when that became a replica")
 			}
-			lab.WaitFor(t, "work at the new master", 2*lab.Patience, func() bool { return ready(closed) })
+			lab.WaitFor(t, "work at the new master", 2*lab.Patience, func() bool {
+				return !slices.ContainsFunc(workers, func(k *worker) bool { return k.lastAt.Load() < closed.UnixNano() })
+			})
 			close(stop)
 			wg.Wait()
 			if n := <-cut; name == "on command" && n > 0 {
@@ -290,6 +274,21 @@ func TestSentinelFailoverResumesWrites(t *testing.T) {
 			w.report(t, workers, start, switched, closed)
 		})
 	}
+}
+
+// startWorkers starts ten workers, and returns when each has written 100 values.
+func startWorkers(t *testing.T, addr string, stop <-chan struct{}) (workers []*worker, wg *sync.WaitGroup) {
+	t.Helper()
+	wg = &sync.WaitGroup{}
+	for i := range 10 {
+		k := &worker{addr: addr, name: fmt.Sprintf("worker-%d", i)}
+		workers = append(workers, k)
+		wg.Go(func() { k.run(stop) })
+	}
+	lab.WaitFor(t, "work", lab.Patience, func() bool {
+		return !slices.ContainsFunc(workers, func(k *worker) bool { return k.written.Load() < 100 })
+	})
+	return workers, wg
 }
 
 // clientsOfAllKinds connects clients in states in which they would wait for ever, and returns a
