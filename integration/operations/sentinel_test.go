@@ -149,7 +149,7 @@ func (k *worker) run(stop <-chan struct{}) {
 				c.Close()
 			}
 			return
-		default:
+		case <-time.After(time.Millisecond): // leaves processor time to others
 		}
 		if c == nil {
 			var err error
