@@ -40,7 +40,7 @@ func startPostgres(t *testing.T) postgres {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	owner := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
-		owner.Credential = nobody(t, dir)
+		owner.Credential = unprivileged(t, dir)
 	}
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", "test", "--auth", "trust", "--no-sync", "-E", "UTF8")
 	initdb.Dir, initdb.SysProcAttr = dir, owner
@@ -61,8 +61,8 @@ func startPostgres(t *testing.T) postgres {
 	return db
 }
 
-// nobody makes the user nobody the owner of dir.
-func nobody(t *testing.T, dir string) *syscall.Credential {
+// unprivileged makes the user "nobody" the owner of dir.
+func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	u, err := user.Lookup("nobody")
 	if err != nil {
