@@ -1,6 +1,6 @@
-# install_missing, for scripts that read this file: installs the packages given, of a Debian-like system, as root or with
-# sudo. It waits while somebody else installs. A server that a package would start is kept from starting: tests start their
-# own, and its port may belong to somebody.
+# Scripts read this file for install_missing, which installs packages on a Debian-like system, as
+# root or with sudo. It waits while another process installs. It keeps packages from starting their
+# servers: tests start their own, and the default port may be in use.
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
@@ -9,8 +9,8 @@ as_root() {
 	fi
 }
 
-# apt runs apt-get, again while another process holds a lock of apt or dpkg, for ten minutes at most. apt-get waits by itself
-# for the lock of dpkg only.
+# apt runs apt-get, and repeats it for at most ten minutes while another process holds a lock of apt
+# or dpkg. apt-get itself waits only for the lock of dpkg.
 apt() {
 	said=$(mktemp)
 	tries=0

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Runs the storms of TestFaultStorm for as long as asked, ten minutes by default: sh integration/soak.sh 1h
+# Runs the storms of TestFaultStorm for the given time, by default ten minutes:
+# sh integration/soak.sh 1h
 #
-# Four deployments of real servers live all the time; round after round, each with a seed of its own, they are broken at
-# random while clients work on them, and what the clients were told is checked. What happened so far is printed once a
-# minute. A violation ends the rounds of its deployment; its seed is printed, and the history, a picture of it, the faults
-# and the logs are kept in _artifacts. INTEGRATION_SEED=... repeats the faults of a run.
+# Four deployments of real servers run for the whole time. In each round, with a seed of its own, the
+# test injects random faults while clients work, and checks the replies that the clients got. It
+# prints its progress once a minute. A violation ends the rounds of its deployment: the test prints
+# the seed, and keeps the history, a picture of it, the faults and the logs in _artifacts.
+# INTEGRATION_SEED=... repeats the faults of a run.
 set -eu
 cd "$(dirname "$0")/.."
 export INTEGRATION_SOAK="${1:-10m}"

@@ -3,11 +3,11 @@
 #
 # Needs Go (the version in go.mod, or newer) and, if redis-server or a C compiler is missing, a
 # Debian-like system with root or sudo to install it. Continues after a failure, and lists all
-# failures at the end. It repeats no test: one that passes only when repeated is wrong.
+# failures at the end. It repeats no test: a test that passes only when repeated is wrong.
 set -eu
 cd "$(dirname "$0")/.."
 
-# step names what comes next, so that a failure far down in the output has a heading.
+# step prints a heading for the output that follows.
 step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
@@ -30,14 +30,18 @@ failed() { printf '%s\n' "$*" >>"$scratch/failed"; }
 
 missing=
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
-command -v cc >/dev/null || missing="$missing gcc libc6-dev" # for the race detector, and for masters' own clocks
-command -v haproxy >/dev/null || missing="$missing haproxy" # a relay that knows nothing of Redis, to compare with
-command -v nft >/dev/null || missing="$missing nftables" # for networks that lose packets, which only root can make
+# The race detector needs a C compiler, and so do masters with clocks of their own.
+command -v cc >/dev/null || missing="$missing gcc libc6-dev"
+# A test compares lockproxy with HAProxy, a relay that does not know the protocol.
+command -v haproxy >/dev/null || missing="$missing haproxy"
+# nft, ip and nsenter make networks that lose packets; only root may make these.
+command -v nft >/dev/null || missing="$missing nftables"
 command -v ip >/dev/null || missing="$missing iproute2"
 command -v nsenter >/dev/null || missing="$missing util-linux"
-/usr/bin/python3 -c 'import redis' 2>/dev/null || missing="$missing python3-redis" # two clients of many: others are tried where they are
+# These two clients are always tested; the others are tested if they are installed.
+/usr/bin/python3 -c 'import redis' 2>/dev/null || missing="$missing python3-redis"
 [ -e /usr/include/hiredis/hiredis.h ] || missing="$missing libhiredis-dev"
-# The names are to be split: each is a package.
+# Unquoted, because each word is a package.
 # shellcheck disable=SC2086
 if [ -n "$missing" ]; then
 	step "install$missing"
@@ -48,58 +52,61 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
 # Three lanes run side by side: tests of real servers, which mostly wait; searches, which compute;
-# and checks followed by the tests of all other packages. No test measures time, so the order does
-# not matter. Tests of real servers start first because they take longest.
+# and checks followed by the tests of all other packages. No test measures time, so none fails
+# because the lanes compete. The lowest priority goes to the searches: they use the processor time
+# that the tests of real servers leave.
 
-# check runs a command, which fails by its exit code.
+# check runs a command that reports failure by its exit code.
 check() {
 	step "$*"
 	nice -n 5 "$@" </dev/null || failed "$*"
 }
 
-# silent runs a command, which fails by what it prints.
+# silent runs a command that reports failure by printing something.
 silent() {
 	step "$*"
 	found=$(nice -n 5 "$@" || true)
 	[ -z "$found" ] || { printf '%s\n' "$found" && failed "$*"; }
 }
 
-# failures lists the tests that failed in the output of go test, a line for each package.
+# failures collects the names of failed tests from the output of go test, one line per package.
 failures() {
 	awk '/^--- FAIL: /{ names = names " " $3 }
 		/^FAIL\t/{ print $2 ":" (names == "" ? " did not build, or did not end" : names); names = "" }
 		/^ok/{ names = "" }' "$1" >>"$scratch/failed"
 }
 
-# Node's clients are tried where npm is there and reaches its registry; their tests say so if not.
+# Node's clients are tested if npm is installed and reaches its registry; otherwise their tests are
+# skipped.
 if command -v npm >/dev/null; then
 	step npm install
 	(cd integration/clients/node && timeout 120 npm install --no-package-lock --no-audit --no-fund) || echo 'no Node clients'
 fi
 
-# One binary of each kind for all packages that test it.
+# The searches run without the race detector, which makes them ten times as slow; the other tests of
+# their packages run with it. Most searches use one processor, so the three packages run at once:
+# one after the other they would end last, with a processor idle.
+#
+# Why 300 seeds: they are always the same, so they show only whether a change broke something that
+# worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
+# tries new seeds, and lets TestModel visit five times as many states as here.
+alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
+step 'go test, simulation and models: in the background'
+QUORUM_SEEDS="${QUORUM_SEEDS:-300}" timeout 1h nice -n 10 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
+	./quorum/internal/admission ./quorum/internal/model ./quorum/internal/sim >"$scratch/searches" 2>&1 &
+searches=$!
+
+# Build each binary once for all packages that test it.
 step go build
 go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
 export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEGRATION_PLAIN_BINARY="${INTEGRATION_PLAIN_BINARY:-$scratch/lockproxy}"
 
-# The searches run without the race detector, which makes them ten times as slow; the other tests of
-# their packages run with it.
-#
-# Why 300 seeds: they are always the same, so they show only whether a change broke something that
-# worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. New
-# seeds are for seeds.sh, which also lets TestModel visit five times as many states as here.
-alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
-step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-300}" timeout 1h nice -n 10 go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^($alone)\$" \
-	./quorum/internal/admission ./quorum/internal/model ./quorum/internal/sim >"$scratch/searches" 2>&1 &
-searches=$!
-
-# -count=1, because the cache of test results does not know the binary that these packages test.
+# -count=1, because go test caches results without regard to the binary that these packages test.
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
 kind='/integration/(attacks|clients.*|docs|faults|load|locks|operations|relay|sessions)$'
 step 'go test, tests of real servers: in the background'
-# The names are to be split: each is a package.
+# Unquoted, because each word is a package.
 # shellcheck disable=SC2046
 timeout 1h go test -race -vet=off -count=1 -p 2 -parallel 6 -timeout 40m $(grep -E "$kind" "$scratch/packages") >"$scratch/servers" 2>&1 &
 servers=$!
@@ -112,29 +119,31 @@ step go tool staticcheck ./...
 go build -o "$scratch/staticcheck" honnef.co/go/tools/cmd/staticcheck || failed 'go build staticcheck'
 check "$scratch/staticcheck" ./...
 
-# Other modules are built and vetted only: to run them takes minutes, a browser or a network.
+# Other modules are only built and vetted, because their tests take minutes, a browser or a network.
 for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name go.mod -not -path '*/node_modules/*'); do
 	module=$(dirname "$module")
 	check go -C "$module" vet ./...
 done
 check go -C integration/bench test -vet=off .
 
-# A short run of each fuzz target. It builds its package once more.
+# A short run of each fuzz target, on top of its corpus, which go test runs below. New inputs are for
+# long runs: FUZZTIME=10m.
 grep -rl --include='*_test.go' '^func Fuzz' . >"$scratch/fuzzed" || true
 while read -r file; do
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
-		check go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-3s}" "$(dirname "$file")"
+		check go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1s}" "$(dirname "$file")"
 	done
 done <"$scratch/fuzzed"
 
-# Its tests take half a minute: they run where Chromium is installed, which nothing here does.
+# The tests of the page take half a minute. They run if Chromium is installed; this script does not
+# install it.
 if command -v chromium >/dev/null; then
 	check go -C integration/browser test -count=1 -timeout 5m .
 else
 	step 'no Chromium: the page is not opened in a browser'
 fi
 
-# others runs the tests of packages that need few servers or none.
+# others tests packages that start few servers or none.
 others() {
 	nice -n 5 timeout 1h go test -race -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
 	cat "$scratch/log"

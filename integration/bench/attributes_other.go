@@ -9,5 +9,5 @@ import (
 
 func childAttributes() *syscall.SysProcAttr { return nil }
 
-// raiseFileLimit ends a run at its start: what is measured comes from /proc.
+// raiseFileLimit ends a run at its start, because the measurements read /proc.
 func raiseFileLimit() (int, error) { return 0, errors.New("the measurements need Linux") }

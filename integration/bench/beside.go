@@ -8,11 +8,11 @@ import (
 // besideWorkers are how many lock while others fetch large values.
 var besideWorkers = []int{1, 64}
 
-// besideLoad is what the others do.
+// besideLoad is the load of the other clients.
 var besideLoad = loadOrder{Command: "get", Size: 1 << 20, Workers: 8}
 
-// measureBeside finds what LOCK takes beside clients that fetch large values through the same
-// proxy. What it was before a change is told by BENCH_BASE.
+// measureBeside measures LOCK beside clients that fetch large values through the same proxy.
+// BENCH_BASE adds an older build for comparison.
 func measureBeside(r *rig, out *report) error {
 	subjects := besideSubjects(r.options)
 	res := lockResults{}

@@ -1,5 +1,5 @@
-// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode) and
-// twemproxy before a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
+// Command bench measures lockproxy and its alternatives: HAProxy (TCP mode) and twemproxy in
+// front of a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
 // it; its Markdown goes to standard output and, for a whole run, to RESULT.md.
 //
 // All run on this machine, on loopback, in turns: within a round each is measured once, the order
@@ -13,7 +13,7 @@
 //	                                       all but cpu, which is the part of relay for tuning
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts (load: up to 15
-//	                                       times that; what follows its first table runs once)
+//	                                       times that; the tables after its first run once)
 //	BENCH_CASES=get64-p16,set16k           relay: only cases whose name contains one of these
 //	BENCH_SUBJECTS=haproxy,lockproxy       only these of direct, haproxy, twemproxy, lockproxy, base, and for locks
 //	                                       lockproxy-unfenced, lockproxy-one-thread, lockproxy-go-redis,
@@ -22,5 +22,5 @@
 //	BENCH_SLOCK=/path/to/slock             for locks: what go build makes in a clone of
 //	                                       github.com/snower/slock; left out if unset
 //	BENCH_LOCKPROXY=/path/to/lockproxy     the build to measure; run.sh builds this tree if unset
-//	BENCH_RESULT=/path/to/file.md          where the Markdown goes besides standard output
+//	BENCH_RESULT=/path/to/file.md          a file for the Markdown, besides standard output
 package main

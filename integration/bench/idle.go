@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// idleCounts are how many connections lie idle, in the order in which they are opened: fewer at
-// the end, where the system lets a process not have that many files open.
+// idleCounts returns the numbers of idle connections, in the order in which they are opened:
+// fewer at the end if the system limits the files of a process.
 func (r *rig) idleCounts() []int { return []int{0, 1, 1000, min(10_000, r.mostClients()-20)} }
 
 // idleShape is the load of the clients that are not idle.
@@ -50,7 +50,7 @@ func (res idleResults) each(subject string, n int, pick func(idleReading) float6
 	return s
 }
 
-// measureIdle finds what connections cost that do nothing.
+// measureIdle measures the cost of idle connections.
 func measureIdle(r *rig, out *report) error {
 	var subjects []relaySubject
 	for _, s := range relaySubjects(r.options) {

@@ -24,7 +24,7 @@ func reportIdle(out *report, res idleResults, subjects []relaySubject, counts []
 	for _, n := range counts {
 		for _, s := range subjects {
 			memory, each, system := "-", "-", "-"
-			if n > 1 { // what a single one adds is lost in the noise
+			if n > 1 { // the growth of a single one is lost in the noise
 				system = res.each(s.name, n, kernelOf).show(tenth)
 			}
 			if s.name != "direct" {

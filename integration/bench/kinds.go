@@ -5,7 +5,7 @@ import "fmt"
 // kindWorkers are how many lock side by side in the part of kinds.
 var kindWorkers = []int{1, 64}
 
-// kindGoals are what a kind of lock must reach of the exclusive one's pairs per second.
+// kindGoals are the shares of the exclusive lock's pairs per second that each kind must reach.
 var kindGoals = []struct {
 	way, form string
 	limit     float64
@@ -32,7 +32,7 @@ func kindSubjects(o options) []lockSubject {
 	return list
 }
 
-// measureKinds compares the other kinds of locks with the exclusive one. Nobody waits.
+// measureKinds compares the other kinds of locks with the exclusive one, without waiters.
 func measureKinds(r *rig, out *report) error {
 	subjects := kindSubjects(r.options)
 	res, err := r.lockRounds("kinds", kindWorkers, subjects, loadOrder{Span: r.span})
@@ -63,7 +63,7 @@ func kindFigures(res lockResults, subjects []lockSubject) *table {
 	return t
 }
 
-// kindVerdicts compares with what is asked for.
+// kindVerdicts compares the results with the goals.
 func kindVerdicts(out *report, res lockResults) {
 	for _, n := range kindWorkers {
 		for _, k := range kindGoals {

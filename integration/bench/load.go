@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// loadOrder tells a load process what to do. The load on locks is a process of its own, so that
-// its processor time, which is all there is of a library, can be told from that of the
+// loadOrder is the task of a load process. The load on locks runs in a process of its own, so
+// that its processor time, which is the whole cost of a library, is separate from that of the
 // measurement.
 type loadOrder struct {
 	Way     string   // a key of ways
@@ -32,7 +32,7 @@ type loadOrder struct {
 	Size    int    // of its value
 }
 
-// loadResult is what it found. Times are in microseconds.
+// loadResult is the result of a load process. Times are in microseconds.
 type loadResult struct {
 	Pairs, Failed    int
 	Failure          string         // the first
@@ -95,10 +95,10 @@ func loadMain(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-// generator is what a load process runs.
+// generator produces the load of a load process.
 type generator interface {
 	prepare() error
-	run() (loadResult, error) // prints the word "done" at the end of what is measured
+	run() (loadResult, error) // prints the word "done" when the measurement ends
 }
 
 func newGenerator(order loadOrder) generator {
@@ -262,7 +262,7 @@ func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 	}
 }
 
-// fail notes an error, and tells whether to give up.
+// fail records an error, and reports whether to give up.
 func (w *worker) fail(err error) bool {
 	w.failed++
 	if w.failure == nil {

@@ -54,7 +54,8 @@ func errorKind(err error) string {
 	return code + " " + strings.Join(slices.Compact(list), "; ")
 }
 
-// quantiles are the median, the 99th percentile and the largest, in microseconds; 0 of nothing.
+// quantiles returns the median, the 99th percentile and the maximum in microseconds, or 0 for no
+// values.
 func quantiles(d []time.Duration) (p50, p99, most float64) {
 	if len(d) == 0 {
 		return 0, 0, 0

@@ -50,7 +50,7 @@ func (r *rig) startLoad(order loadOrder) (*loadProcess, error) {
 	return l, nil
 }
 
-// result lets the process run and returns what it found.
+// result lets the process run and returns its result.
 func (l *loadProcess) result() (got loadResult, err error) {
 	if err := l.await("ready"); err != nil {
 		return got, err
@@ -71,10 +71,10 @@ func (l *loadProcess) begin() error {
 	return err
 }
 
-// decode reads what the process found, once it is done.
+// decode reads the result of the process when it is done.
 func (l *loadProcess) decode(got *loadResult) error {
 	if err := json.NewDecoder(l.out).Decode(got); err != nil {
-		l.stop() // what it says on standard error is complete then
+		l.stop() // standard error is complete then
 		return fmt.Errorf("load: %w: %s", err, strings.TrimSpace(l.problems.String()))
 	}
 	return nil
@@ -86,7 +86,7 @@ func (l *loadProcess) await(word string) error {
 	if err == nil && strings.TrimSpace(line) == word {
 		return nil
 	}
-	l.stop() // what it says on standard error is complete then
+	l.stop() // standard error is complete then
 	return fmt.Errorf("load: %q instead of %s: %s", line, word, strings.TrimSpace(l.problems.String()))
 }
 

@@ -115,7 +115,7 @@ type lockServers struct {
 	masters []*server
 }
 
-// addrs is where the clients go.
+// addrs returns the addresses that clients connect to.
 func (s lockServers) addrs() (list []string) {
 	if s.proxy != nil {
 		return []string{s.proxy.addr}

@@ -121,7 +121,7 @@ func lockCost(res lockResults, subjects []lockSubject) *table {
 
 func peakMemory(r lockReading) float64 { return mega(r.peak) }
 
-// lockGoals compares with what is asked for.
+// lockGoals compares the results with the goals.
 func lockGoals(out *report, res lockResults) {
 	for _, g := range []struct {
 		workers    int
@@ -148,7 +148,7 @@ func lockGoals(out *report, res lockResults) {
 	out.goal("processor time of a master for a pair, 64 workers, µs", "at most 6", each.show(tenth), atMost(6, each))
 }
 
-// slockGoals compares with a lock server whose nodes acknowledge what the leader grants.
+// slockGoals compares the results with a lock server whose nodes acknowledge the leader's grants.
 func slockGoals(out *report, res lockResults) {
 	for _, g := range []struct {
 		workers int

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// longest bounds a run, whatever hangs.
+// longest bounds a run, even if a process hangs.
 const longest = 45 * time.Minute
 
 func main() {
@@ -36,7 +36,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run measures what the environment asks for, and writes the report.
+// run measures the parts that the environment selects, and writes the report.
 func run(ctx context.Context) error {
 	o, err := readOptions(os.Getenv)
 	if err != nil {
@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 	return os.WriteFile(o.result, []byte(text), 0o644)
 }
 
-// parts are what a run is made of, in order.
+// parts are the parts of a run, in order.
 var parts = []struct {
 	name    string
 	measure func(*rig, *report) error

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options are what the environment asks for; doc.go explains them.
+// options are the settings from the environment; doc.go explains them.
 type options struct {
 	rounds    int
 	span      time.Duration // of one measurement
@@ -58,12 +58,12 @@ func readOptions(getenv func(string) string) (options, error) {
 	return o, errors.Join(faults...)
 }
 
-// list splits what a variable names.
+// list splits the value of a variable.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// runs reports whether a part is to be run.
+// runs reports whether the run includes a part.
 func (o options) runs(part string) bool {
 	if len(o.only) == 0 {
 		return part != "cpu"
@@ -71,12 +71,12 @@ func (o options) runs(part string) bool {
 	return slices.Contains(o.only, part)
 }
 
-// wants reports whether a subject is to be measured.
+// wants reports whether the run includes a subject.
 func (o options) wants(subject string) bool {
 	return len(o.subjects) == 0 || slices.Contains(o.subjects, subject)
 }
 
-// wantsCase reports whether a case of the relay is to be measured.
+// wantsCase reports whether the run includes a case of the relay.
 func (o options) wantsCase(name string) bool {
 	return len(o.cases) == 0 || slices.ContainsFunc(o.cases, func(part string) bool { return strings.Contains(name, part) })
 }

@@ -16,7 +16,7 @@ import (
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	log  string        // file of what it prints
+	log  string        // file of its output
 	done chan struct{} // closed when it has ended
 }
 
@@ -47,7 +47,7 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// words is the last of what a server printed, for errors.
+// words returns the end of a server's output, for errors.
 func (p *process) words() string {
 	text, _ := os.ReadFile(p.log)
 	text = bytes.TrimSpace(text)
@@ -77,7 +77,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(sum), nil
 }
 
-// forgetPeak makes peak begin anew, with what is resident now.
+// forgetPeak resets peak to the memory that is resident now.
 func (p *process) forgetPeak() error { return os.WriteFile(p.proc("clear_refs"), []byte("5"), 0) }
 
 // peak is the most memory, in bytes, that was resident at a time.

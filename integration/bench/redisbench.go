@@ -47,7 +47,7 @@ func redisBenchmark(ctx context.Context, addr string, shape loadShape, n int) (f
 //	"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
 //	"GET","123456.78","0.123","0.040","0.119","0.159","0.207","0.527"
 func parseFigures(out []byte) (figures, error) {
-	at := bytes.Index(out, []byte(`"test",`)) // a warning may stand before it
+	at := bytes.Index(out, []byte(`"test",`)) // a warning may come before it
 	if at < 0 {
 		return figures{}, fmt.Errorf("redis-benchmark printed %q", out)
 	}

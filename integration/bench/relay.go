@@ -118,8 +118,8 @@ func (r *rig) relayRounds(cases []relayCase, subjects []relaySubject) (relayResu
 	return res, nil
 }
 
-// startSubjects starts what stands before the Redis: anew in each round, so that no round inherits
-// another's memory.
+// startSubjects starts the proxies in front of the Redis: new ones in each round, so that no
+// round inherits another's memory.
 func (r *rig) startSubjects(subjects []relaySubject, upstream string) ([]*server, error) {
 	var servers []*server
 	for _, s := range subjects {
@@ -171,7 +171,7 @@ func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, ke
 	return reading{found, used.Seconds() / float64(n) * 1e6, peak}, err
 }
 
-// requests is how many requests a measurement takes. Where the rate is not known yet, the pilot
+// requests returns the number of requests of a measurement. If the rate is unknown, a pilot run
 // finds it.
 func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key relayKey) (int, error) {
 	if c.pilot == 0 {

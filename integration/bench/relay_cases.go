@@ -8,7 +8,7 @@ import (
 // relayCase is one shape of load on a Redis, directly or through a proxy.
 type relayCase struct {
 	loadShape
-	pilot int // requests of the first, unmeasured run, which warms up and tells how fast it goes; 0: callers of our own
+	pilot int // requests of the first, unmeasured run, which warms up and finds the rate; 0: callers of our own
 }
 
 // name is how BENCH_CASES knows it.

@@ -79,7 +79,7 @@ func relayTable(res relayResults, cases []relayCase, names []string, pick func(r
 	return t.String()
 }
 
-// relayGoals judges what the relay was to reach.
+// relayGoals compares the results with the relay's goals.
 func relayGoals(out *report, res relayResults, busy, single []relayCase) {
 	least := func(limit float64) func(...series) verdict {
 		return func(s ...series) verdict { return atLeast(limit, s...) }

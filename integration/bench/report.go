@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// report gathers what the parts of a run found.
+// report collects the results of the parts of a run.
 type report struct {
 	goals    []goal
 	sections []string // Markdown, each with its heading
 }
 
-// goal is one line of what is asked for.
+// goal is one line of the goals.
 type goal struct {
 	what, wanted, value string
 	met                 verdict
@@ -31,8 +31,8 @@ const (
 	missed verdict = "**not met**"
 )
 
-// atLeast judges medians against a limit from below, and atMost from above. Nothing measured is
-// not met.
+// atLeast judges medians against a lower limit, and atMost against an upper one. Without a
+// measurement the goal is missed.
 func atLeast(limit float64, values ...series) verdict {
 	return judge(values, func(v float64) bool { return v >= limit })
 }
@@ -112,7 +112,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// machine says what was measured and where.
+// machine describes the machine and the versions measured.
 func machine(r *rig, took time.Duration) string {
 	t := table{head: []string{"what", "version"}}
 	t.add("lockproxy", output(r.lockproxy, "--version")+", at commit "+output("git", "describe", "--always", "--dirty"))

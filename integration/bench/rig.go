@@ -50,7 +50,7 @@ func (r *rig) endFrom(n int) {
 	r.procs = r.procs[:n]
 }
 
-// freeAddr finds a port that nothing listens on at the moment.
+// freeAddr returns an address with a free port.
 func freeAddr() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *rig) poll(ask func() error) error {
 	}
 }
 
-// wait lets time pass, unless the run is to end.
+// wait lets time pass, unless the run ends before.
 func (r *rig) wait(d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -128,7 +128,7 @@ func (r *rig) wait(d time.Duration) error {
 	}
 }
 
-// redis starts a redis-server that saves nothing. It knows only 127.0.0.1 as its own machine
+// redis starts a redis-server without persistence. It accepts only 127.0.0.1 as its own machine
 // unless protected mode is off.
 func (r *rig) redis(name string) (*server, error) {
 	return r.up(name, func(addr string) ([]string, error) {
@@ -206,7 +206,7 @@ func (r *rig) file(name, text string) (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// note tells the person who waits.
+// note prints progress for the person at the terminal.
 func (r *rig) note(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+strings.TrimSuffix(format, "\n")+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }

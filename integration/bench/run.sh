@@ -22,7 +22,7 @@ missing=
 command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || missing="$missing redis-server redis-tools"
 command -v haproxy >/dev/null || missing="$missing haproxy"
 command -v nutcracker >/dev/null || missing="$missing nutcracker"
-# The names are to be split: each is a package.
+# Unquoted, because each word is a package.
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_missing $missing >&2
 
@@ -40,7 +40,7 @@ if [ -z "${BENCH_ONLY:-}${BENCH_QUICK:-}${BENCH_CASES:-}${BENCH_SUBJECTS:-}${BEN
 	BENCH_RESULT=${BENCH_RESULT:-$PWD/RESULT.md}
 fi
 export BENCH_LOCKPROXY BENCH_RESULT="${BENCH_RESULT:-}"
-# In the background, so that whatever ends this script ends the measurement, which ends its servers.
+# In the background, so that any end of this script ends the measurement, which ends its servers.
 TMPDIR=$scratch "$scratch/bench" &
 bench=$!
 wait "$bench"

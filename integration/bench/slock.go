@@ -75,7 +75,7 @@ type slocked struct {
 const slockAcknowledged = 0x1000 << 16
 
 func openSlock(o loadOrder) ([]locker, error) {
-	wait := 5 // seconds; without contention nothing waits
+	wait := 5 // seconds; without contention no client waits
 	if o.Contend {
 		wait = 30
 	}

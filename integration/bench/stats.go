@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// series is one figure over the rounds, in their order; NaN where a round has none.
+// series is one figure over the rounds, in their order; NaN if a round has none.
 type series []float64
 
 // sorted returns the figures that are there, in rising order.

@@ -74,7 +74,7 @@ type kind struct {
 	prefix  string
 	options []string // of LOCK
 	more    int      // keys beside the first
-	keys    []string // KEYS and what follows it
+	keys    []string // KEYS and the names after it
 	token   string
 }
 
@@ -113,8 +113,8 @@ func (k *kind) unlock(_ context.Context, key string) error {
 	return err
 }
 
-// poolOptions are go-redis' for a load: as many connections as can be busy at a time, nothing
-// repeated or asked on the side.
+// poolOptions configures go-redis for a load: as many connections as can be busy at a time, and
+// no retries or extra commands.
 func poolOptions(addr string, workers int) *redis.Options {
 	return &redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		PoolSize: workers, MinIdleConns: workers, ReadTimeout: time.Minute}
@@ -148,9 +148,9 @@ func (v *viaGoRedis) unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// library is redsync. Not with its WithFailFast: then a release can overtake the lock's last SETs,
-// and after a few thousand pairs a majority of masters holds keys that nobody gives back, so that
-// there is nothing to measure.
+// library is redsync. It does not use WithFailFast: then a release can overtake the lock's last
+// SETs, and after a few thousand pairs a majority of masters holds stray keys, so that no
+// measurement is possible.
 type library struct {
 	sync    *redsync.Redsync
 	options []redsync.Option

@@ -1,6 +1,6 @@
 // Package browser opens the operators' page of a running lockproxy in Chromium. It is a module of
-// its own, so that the one that drives a browser does not need to be downloaded to build
-// lockproxy. It holds tests only: (cd integration/browser && go test .)
+// its own, so that builds of lockproxy do not download the package that drives the browser. It
+// has only tests: (cd integration/browser && go test .)
 package browser
 
 import (
@@ -32,11 +32,11 @@ type tab struct {
 	ctx context.Context
 
 	mu     sync.Mutex
-	faults []string // that the browser found
+	faults []string // found by the browser
 }
 
-// openTab starts Chromium. Where it is not installed the test is skipped, also in CI: it is large,
-// and nothing else needs it.
+// openTab starts Chromium. Without it the test is skipped, even if CI is set: it is large, and no
+// other test needs it.
 func openTab(t testing.TB) *tab {
 	t.Helper()
 	path := ""
@@ -47,7 +47,7 @@ func openTab(t testing.TB) *tab {
 		}
 	}
 	if path == "" {
-		t.Skip("no Chromium here: apt-get install --no-install-recommends chromium")
+		t.Skip("Chromium is not installed: apt-get install --no-install-recommends chromium")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
 	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
@@ -68,8 +68,8 @@ func openTab(t testing.TB) *tab {
 	return p
 }
 
-// listen notes whatever the browser finds wrong: errors of scripts, and what the content policy
-// stopped.
+// listen records the faults that the browser reports: errors of scripts, and violations of the
+// content policy.
 func (p *tab) listen(event any) {
 	fault := ""
 	switch e := event.(type) {
@@ -97,7 +97,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval is the value of an expression of JavaScript.
+// eval returns the value of a JavaScript expression.
 func eval[T any](p *tab, script string) T {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)
@@ -109,7 +109,7 @@ func eval[T any](p *tab, script string) T {
 	return value
 }
 
-// wait returns when the expression is true, and how long that took.
+// wait waits until the expression is true, and returns how long that took.
 func (p *tab) wait(what, script string) time.Duration {
 	p.Helper()
 	start := time.Now()
@@ -119,7 +119,7 @@ func (p *tab) wait(what, script string) time.Duration {
 	return time.Since(start)
 }
 
-// text is what an element shows.
+// text returns the text of an element.
 func (p *tab) text(selector string) string {
 	p.Helper()
 	return eval[string](p, fmt.Sprintf("document.querySelector(%q).innerText", selector))
@@ -143,7 +143,7 @@ func (p *tab) look(width, height int64, scale float64, dark bool) {
 	}))
 }
 
-// shoot keeps a picture of the whole page.
+// shoot saves a picture of the whole page.
 func (p *tab) shoot(path string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)

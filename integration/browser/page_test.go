@@ -13,8 +13,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// hostile are keys that would do something if they were taken for markup, for a script, or for the
-// end of a line.
+// hostile are keys that would take effect as markup, as a script or as a line end.
 var hostile = []string{
 	`<script>document.title='owned'</script>`, `<img src=x onerror="document.title='owned'">`, `"><svg onload=document.title='owned'>`,
 	"two\r\nlines\x00", "\xff\xfe raw", "right\u202eleft", `{"a":1}`, strings.Repeat("long", 256),
@@ -33,8 +32,7 @@ func startDeployment(t testing.TB, maxTTL string, flags ...string) *deployment {
 	return &deployment{l, "http://" + addr + "/"}
 }
 
-// work keeps clients busy until the test is over: some lock and unlock, some stand in line for one
-// key.
+// work keeps clients busy until the test ends: some lock and unlock, some queue for one key.
 func (d *deployment) work(t testing.TB) {
 	stop := make(chan struct{})
 	done := make(chan struct{}, 16)
@@ -96,8 +94,7 @@ func (d *deployment) work(t testing.TB) {
 	})
 }
 
-// TestPage: what operators see of a deployment at work, while a master is killed and comes back
-// empty.
+// The page shows operators a deployment at work, while a master is killed and restarts empty.
 func TestPage(t *testing.T) {
 	p := openTab(t)
 	d := startDeployment(t, "6s")
@@ -105,7 +102,7 @@ func TestPage(t *testing.T) {
 	c := lab.Dial(t, d.Proxies[0].Addr)
 	for i, key := range append([]string{"invoice:2041", "deploy:production", "import:customers"}, hostile...) {
 		if reply := c.Do("LOCK", key, "6s", "SESSION", "OWNER", fmt.Sprintf("host-%d <b>", i)); lab.TokenOf(reply) == "" {
-			t.Fatalf("LOCK %q: %q", key, reply)
+			t.Fatalf("LOCK %q: got %q", key, reply)
 		}
 	}
 	p.look(1280, 900, 1, false)
@@ -120,11 +117,11 @@ func TestPage(t *testing.T) {
 	testMaster(t, p, d)
 	testProxy(t, p, d)
 	if title := eval[string](p, "document.title"); strings.Contains(title, "owned") {
-		t.Errorf("a key was run: the title is %q", title)
+		t.Errorf("a key ran as a script: got title %q", title)
 	}
 }
 
-// search types text and shows what is found.
+// search types text and returns the locks found.
 func (p *tab) search(text string) {
 	p.Helper()
 	p.wait("the search", "!document.querySelector('#search-go').disabled")
@@ -142,28 +139,28 @@ func testSearch(t *testing.T, p *tab) {
 		return eval[[]string](p, `[...document.querySelectorAll('#held td.key')].map(e => e.textContent)`)
 	}
 	if got := shown(); len(got) != 0 {
-		t.Errorf("locks are shown that nobody asked for: %q", got)
+		t.Errorf("without a search: got locks %q, want none", got)
 	}
 	p.search("invoice")
 	p.wait("one lock", `document.querySelectorAll('#held td.key').length === 1`)
 	row := p.text("#held tbody tr")
 	for _, want := range []string{"invoice:2041", "host-0 <b>", "5/5", "s"} {
 		if !strings.Contains(row, want) {
-			t.Errorf("the row is %q, without %q", row, want)
+			t.Errorf("got row %q, want it to contain %q", row, want)
 		}
 	}
 	if age := p.text("#held td[data-label=age]"); age == "–" {
-		t.Error("the age of a lock that was granted here is not known")
+		t.Error("got no age of a lock that this proxy granted")
 	}
 	p.search("<")
 	p.wait("the hostile keys", `document.querySelectorAll('#held td.key').length === 3`)
 	for _, key := range shown() {
 		if !strings.Contains(strings.Join(hostile, "\n"), key) {
-			t.Errorf("key %q is shown", key)
+			t.Errorf("got key %q, which does not match", key)
 		}
 	}
 	if n := eval[int](p, `document.querySelectorAll('#held script, #held img, #held svg, #held b').length`); n != 0 {
-		t.Errorf("keys and labels made %d elements", n)
+		t.Errorf("got %d elements from keys and labels, want none", n)
 	}
 	p.search("nothing like it")
 	p.wait("that nothing was found", `document.querySelector('#held').innerText.includes('No lock matches')`)
@@ -172,12 +169,12 @@ func testSearch(t *testing.T, p *tab) {
 	all := strings.Join(shown(), "\n")
 	for _, want := range []string{`two\r\nlines\x00`, `\xff\xfe raw`, `right\u202eleft`, "deploy:production"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("no key %s among\n%s", want, all)
+			t.Errorf("got no key %s among\n%s", want, all)
 		}
 	}
 }
 
-// contrast lists text whose contrast with what is behind it is under WCAG's AA.
+// contrast lists text with less contrast to its background than WCAG's AA demands.
 const contrast = `(() => {
   const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
   const rgba = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
@@ -196,8 +193,7 @@ const contrast = `(() => {
   return bad;
 })()`
 
-// testLooks: all text can be read, light and dark, and a phone shows the page without scrolling
-// sideways.
+// All text is readable, light and dark, and a phone shows the page without scrolling sideways.
 func testLooks(t *testing.T, p *tab) {
 	for _, look := range []struct {
 		name          string
@@ -208,17 +204,17 @@ func testLooks(t *testing.T, p *tab) {
 		p.look(look.width, look.height, look.scale, look.dark)
 		p.wait("charts of that width", `[...document.querySelectorAll('.chart svg')].every(s => Math.abs(s.viewBox.baseVal.width - s.clientWidth) < 2)`)
 		if bad := eval[[]string](p, contrast); len(bad) > 0 {
-			t.Errorf("%s: too little contrast: %q", look.name, bad)
+			t.Errorf("%s: got too little contrast: %q", look.name, bad)
 		}
 		if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > int(look.width) {
-			t.Errorf("%s: the page is %d wide", look.name, wide)
+			t.Errorf("%s: got a page %d wide, want it to fit", look.name, wide)
 		}
 		p.shoot(filepath.Join(t.ArtifactDir(), look.name+".png"))
 	}
 	p.look(1280, 900, 1, false)
 }
 
-// testMaster: a master that is killed is shown within two seconds, and its quarantine counts down.
+// The page shows a killed master within two seconds, and its quarantine counts down.
 func testMaster(t *testing.T, p *tab, d *deployment) {
 	third := `document.querySelectorAll('.master')[2]`
 	d.Masters[2].Kill()
@@ -237,28 +233,28 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 	}
 	first := left()
 	if first < 1 || first > 7 {
-		t.Errorf("%d s of a quarantine of 6 are left", first)
+		t.Errorf("got %d s left of a quarantine of 6", first)
 	}
 	if share := eval[float64](p, third+`.querySelector('.bar i').style.width.replace('%', '') / 100`); share < float64(first-2)/6.2 || share > float64(first+1)/6.1 {
-		t.Errorf("the bar is at %.2f with %d s of 6 left", share, first)
+		t.Errorf("got the bar at %.2f with %d s of 6 left", share, first)
 	}
 	p.shoot(filepath.Join(t.ArtifactDir(), "quarantined.png"))
 	p.wait("the countdown", fmt.Sprintf(`parseInt(%s.querySelector('.count').lastChild.innerText) < %d`, third, first))
 	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.HasPrefix(reason, "restarted ") || !strings.HasSuffix(reason, "s ago") {
-		t.Errorf("the reason is %q", reason)
+		t.Errorf("got reason %q", reason)
 	}
 	p.wait("its vote", third+`.dataset.state === 'voting' && document.querySelector('#health-text').innerText === 'Ready'`)
 }
 
-// testProxy: the page says that what it shows is old, and goes on by itself when the proxy is
-// back.
+// Without the proxy the page says that its figures are old, and it resumes by itself when the
+// proxy is back.
 func testProxy(t *testing.T, p *tab, d *deployment) {
 	d.Proxies[0].Kill()
 	p.wait("the notice", `document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').innerText.includes('No news since') &&
 		document.querySelector('#health-text').innerText === 'No news'`)
 	p.shoot(filepath.Join(t.ArtifactDir(), "lost.png"))
 	if bad := eval[[]string](p, contrast); len(bad) > 0 {
-		t.Errorf("too little contrast: %q", bad)
+		t.Errorf("got too little contrast: %q", bad)
 	}
 	d.Proxies[0].Restart(t)
 	p.wait("news", `!document.querySelector('#notice').checkVisibility() && document.querySelectorAll('.master').length === 5`)

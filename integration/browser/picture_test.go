@@ -43,7 +43,7 @@ func TestPicture(t *testing.T) {
 		}()
 	}
 	start := time.Now()
-	pause := func(base time.Duration) { // shorter and longer over the minutes
+	pause := func(base time.Duration) { // it varies over the minutes
 		phase := time.Since(start).Minutes() * 2 * math.Pi / 2.3
 		<-time.After(time.Duration(float64(base) * (1.6 + math.Sin(phase)) * (0.7 + 0.6*rand.Float64())))
 	}

@@ -15,8 +15,8 @@ import (
 // widths are those of a phone, a small window, a laptop and a large screen.
 var widths = []int64{390, 1000, 1280, 1920}
 
-// TestStates: the page in each state of a deployment, at each width: nothing is wider than the
-// window, all text can be read, every control has a name. The pictures are for people to look at.
+// In each state of a deployment, at each width, the page fits the window, all text is readable,
+// and every control has a name. The pictures are for people to look at.
 func TestStates(t *testing.T) {
 	p := openTab(t)
 	d := startDeployment(t, "30s", "--admin-commands", "on")
@@ -45,7 +45,7 @@ func TestStates(t *testing.T) {
 	testStates(t, p, d)
 }
 
-// testStates looks at masters that are away, and at a proxy that is.
+// testStates covers masters that are down, and a proxy that is down.
 func testStates(t *testing.T, p *tab, d *deployment) {
 	p.search("deploy")
 	d.Masters[0].Kill()
@@ -66,7 +66,7 @@ func testStates(t *testing.T, p *tab, d *deployment) {
 	p.everyWidth(t, "no-news")
 }
 
-// holdSome holds a lock of each kind.
+// holdSome takes a lock of each kind.
 func holdSome(t *testing.T, c *lab.Client) {
 	for _, words := range [][]string{
 		{"LOCK", "deploy:production", "30s", "SESSION", "OWNER", "ci-7"},
@@ -82,7 +82,7 @@ func holdSome(t *testing.T, c *lab.Client) {
 		}
 	}
 	for range 30 {
-		c.Do("LOCK", "deploy:production", "5s") // is refused
+		c.Do("LOCK", "deploy:production", "5s") // refused
 	}
 	c.Do("LOCK", "deploy:production", "nonsense")
 	c.Do("LOCK", "deploy:production", "1h")
@@ -131,25 +131,25 @@ func (p *tab) everyWidth(t *testing.T, name string) {
 				look += "-dark"
 			}
 			if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > int(width) {
-				t.Errorf("%s: the page is %d wide", look, wide)
+				t.Errorf("%s: got a page %d wide, want it to fit", look, wide)
 			}
 			if bad := eval[[]string](p, contrast); len(bad) > 0 {
-				t.Errorf("%s: too little contrast: %q", look, bad)
+				t.Errorf("%s: got too little contrast: %q", look, bad)
 			}
 			if bad := eval[[]string](p, clipped); len(bad) > 0 {
-				t.Errorf("%s: text that does not fit: %q", look, bad)
+				t.Errorf("%s: got text that does not fit: %q", look, bad)
 			}
 			p.shoot(filepath.Join(t.ArtifactDir(), look+".png"))
 		}
 	}
 	p.look(1280, 900, 1, false)
 	if bad := eval[[]string](p, nameless); len(bad) > 0 {
-		t.Errorf("%s: without a name or a scope: %q", name, bad)
+		t.Errorf("%s: got elements without a name or a scope: %q", name, bad)
 	}
 }
 
-// clipped lists what must be there as a whole and is cut or wrapped: heads of tables, buttons, counts,
-// and texts of charts that run over the scale.
+// clipped lists elements that must be visible as a whole but are cut or wrapped: heads of tables,
+// buttons, counts, and texts of charts that overlap the scale.
 const clipped = `[
   ...[...document.querySelectorAll('th button, td.w-release, .panel .count')].filter(e => e.checkVisibility() &&
     (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline' || e.getClientRects().length > 1)),
@@ -158,7 +158,7 @@ const clipped = `[
     e.getBBox().x + e.getBBox().width > e.ownerSVGElement.clientWidth),
 ].map(e => e.outerHTML.slice(0, 120))`
 
-// nameless lists controls without a name and tables that a screen reader cannot tell.
+// nameless lists controls without a name, and tables that a screen reader cannot describe.
 const nameless = `[
   ...[...document.querySelectorAll('button, a, input, summary')].filter(e => e.checkVisibility() &&
     !(e.innerText || e.getAttribute('aria-label') || e.closest('label')?.innerText)),
@@ -167,7 +167,7 @@ const nameless = `[
   ...[...document.querySelectorAll('tr')].filter(e => e.getAttribute('role') !== 'row'),
 ].map(e => e.outerHTML.slice(0, 120))`
 
-// testKeyboard sorts, opens the slots and releases a lock with keys alone.
+// testKeyboard sorts, opens the slots and releases a lock with the keyboard only.
 func testKeyboard(t *testing.T, p *tab) {
 	focus := func(script string) {
 		if !eval[bool](p, `(e => { e.focus(); return document.activeElement === e; })(`+script+`)`) {
@@ -194,7 +194,7 @@ func testKeyboard(t *testing.T, p *tab) {
 	p.wait("that it is gone", `!`+row)
 }
 
-// testMany: 500 locks are shown in pages of the table, sorted as a whole, and soon.
+// 500 locks appear in pages of the table, sorted as a whole, and quickly.
 func testMany(t *testing.T, p *tab) {
 	p.search("order:")
 	p.wait("many locks", `document.querySelectorAll('#held td.key').length === 100`)
@@ -219,7 +219,7 @@ func testMany(t *testing.T, p *tab) {
 		t.Errorf("sorting 500 locks takes %.0f ms", took)
 	}
 	if first := p.text("#held td.key"); !strings.HasPrefix(first, "order:499") {
-		t.Errorf("the last key by name is %q", first)
+		t.Errorf("got last key by name %q", first)
 	}
 	p.everyWidth(t, "500-locks")
 }

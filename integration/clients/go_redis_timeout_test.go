@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedisReadTimeouts: what docs/recipes.md says of go-redis and replies that are late, before a
-// server that never answers a LOCK.
-func TestGoRedisReadTimeouts(t *testing.T) {
+// docs/recipes.md is right about go-redis and late replies, with a server that never answers a
+// LOCK.
+func TestGoRedisReadTimeoutsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,13 +51,13 @@ func TestGoRedisReadTimeouts(t *testing.T) {
 			asked = rdb.WithTimeout(c.wait)
 		}
 		if err := asked.Do(t.Context(), "LOCK", "job", 5000).Err(); err == nil || locks.Load() != c.sent {
-			t.Errorf("%s: LOCK was sent %d times (%v), the page says %d", c.name, locks.Load(), err, c.sent)
+			t.Errorf("%s: got LOCK %d times (%v), want %d as on the page", c.name, locks.Load(), err, c.sent)
 		}
 		rdb.Close()
 	}
 }
 
-// countLocks answers the handshake, and never a LOCK.
+// countLocks answers the handshake, but no LOCK.
 func countLocks(c net.Conn, locks *atomic.Int32) {
 	defer c.Close()
 	lines := bufio.NewScanner(c)
@@ -65,7 +65,7 @@ func countLocks(c net.Conn, locks *atomic.Int32) {
 		switch line := strings.ToLower(lines.Text()); line {
 		case "lock":
 			locks.Add(1)
-		case "hello": // it is an old server
+		case "hello": // an old server does not know it
 			_, _ = c.Write([]byte("-ERR unknown command 'hello'\r\n"))
 		}
 	}

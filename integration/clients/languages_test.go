@@ -13,12 +13,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Client libraries in their own ways of working: pools, pipelines, transactions, pub/sub, scripts,
-// blocking commands, reconnecting, with lock commands among them. Each has a program in the folder
-// clients that fails with what went wrong.
+// Client libraries in all their modes: pools, pipelines, transactions, pub/sub, scripts, blocking
+// commands, reconnects, with lock commands among the others. Each has a program in a folder here,
+// which fails with the reason.
 
-// TestRedisPy needs Debian's python3-redis.
-func TestRedisPy(t *testing.T) {
+// TestRedisPyWorks needs Debian's python3-redis.
+func TestRedisPyWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, redisPy(t), "python/client.py")
 }
@@ -28,7 +28,7 @@ func redisPy(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
 		asked := exec.Command(name, "-c", "import redis")
-		asked.Dir = "python" // here, the folder hiredis would pass for a module
+		asked.Dir = "python" // in this folder, Python would import the folder hiredis
 		if asked.Run() == nil {
 			return name
 		}
@@ -37,8 +37,8 @@ func redisPy(t *testing.T) string {
 	return ""
 }
 
-// TestHiredis needs Debian's libhiredis-dev and a C compiler.
-func TestHiredis(t *testing.T) {
+// TestHiredisWorks needs Debian's libhiredis-dev and a C compiler.
+func TestHiredisWorks(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/usr/include/hiredis/hiredis.h"); err != nil {
 		lackInstalled(t, "hiredis")
@@ -51,31 +51,32 @@ func TestHiredis(t *testing.T) {
 	runClient(t, program)
 }
 
-// TestIoredis and TestNodeRedis need Node and what npm install fetches in clients/node.
-func TestIoredis(t *testing.T) {
+// TestIoredisWorks and TestNodeRedisWorks need Node and the modules that npm install fetches in
+// clients/node.
+func TestIoredisWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, node(t), "node/ioredis.js")
 }
 
-func TestNodeRedis(t *testing.T) {
+func TestNodeRedisWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, node(t), "node/noderedis.js")
 }
 
-// TestRedisRb needs Debian's ruby-redis, TestPhpredis Debian's php-redis and php-cli: too large to
-// install for a test.
-func TestRedisRb(t *testing.T) {
+// TestRedisRbWorks needs Debian's ruby-redis, TestPhpredisWorks Debian's php-redis and php-cli:
+// too large to install for a test.
+func TestRedisRbWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, ifRuns(t, "ruby", "-e", "require 'redis'"), "ruby/client.rb")
 }
 
-func TestPhpredis(t *testing.T) {
+func TestPhpredisWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, ifRuns(t, "php", "-r", "exit(class_exists('Redis') ? 0 : 1);"), "php/client.php")
 }
 
-// lackInstalled skips a test for want of something that test.sh installs; where CI is set it must
-// be there.
+// lackInstalled skips a test that needs a program which test.sh installs; if CI is set it fails
+// the test.
 func lackInstalled(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -84,7 +85,8 @@ func lackInstalled(t *testing.T, what string) {
 	t.Skipf("%s is not installed", what)
 }
 
-// node returns the path of Node. Neither it nor the npm registry need be there, in CI either.
+// node returns the path of Node. Neither Node nor the npm registry is required, even if CI is
+// set.
 func node(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("node/node_modules/ioredis"); err != nil {
@@ -93,8 +95,8 @@ func node(t *testing.T) string {
 	return ifRuns(t, "node", "-e", "0")
 }
 
-// ifRuns returns the path of a program if it can do what the arguments say, and skips the test if
-// not.
+// ifRuns returns the path of a program if it succeeds with the arguments, and skips the test
+// otherwise.
 func ifRuns(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
@@ -103,8 +105,8 @@ func ifRuns(t *testing.T, program string, args ...string) string {
 	return program
 }
 
-// runClient runs a client program against a proxy before an upstream and three masters. Its last
-// argument but one is the host, the last the port; what it prints is the test's log.
+// runClient runs a client program against a proxy with an upstream and three masters. Host and
+// port are its last arguments; the test logs its output.
 func runClient(t *testing.T, program string, args ...string) {
 	t.Helper()
 	c := lab.StartCluster(t, 3)

@@ -1,5 +1,5 @@
-// Package clients shows that client libraries of several languages work with the proxy. It holds
-// tests only, of the built binary; see lab. The folders below have programs of other languages.
+// Package clients tests that client libraries of several languages work with the proxy. It has
+// only tests, of the built binary; see lab. Its folders have programs in other languages.
 package clients
 
 import (

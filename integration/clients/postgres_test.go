@@ -18,10 +18,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// postgres is a server of its own, reached over a Unix socket.
+// postgres is a PostgreSQL server, reached over a Unix socket.
 type postgres struct{ dir string }
 
-// startPostgres skips the test where PostgreSQL is not installed, in CI, too.
+// startPostgres skips the test if PostgreSQL is not installed, even if CI is set.
 func startPostgres(t *testing.T) postgres {
 	t.Helper()
 	psql := ifRuns(t, "psql", "--version")
@@ -30,17 +30,17 @@ func startPostgres(t *testing.T) postgres {
 		installed = append(installed, path)
 	}
 	if len(installed) == 0 {
-		t.Skipf("there is %s, but no initdb", psql)
+		t.Skipf("found %s, but no initdb", psql)
 	}
 	bin := filepath.Dir(slices.Max(installed))
-	dir, err := os.MkdirTemp("/tmp", "pg") // the path of a socket is short
+	dir, err := os.MkdirTemp("/tmp", "pg") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	owner := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
-		owner.Credential = nobody(t, dir)
+		owner.Credential = unprivileged(t, dir)
 	}
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", "test", "--auth", "trust", "--no-sync", "-E", "UTF8")
 	initdb.Dir, initdb.SysProcAttr = dir, owner
@@ -53,7 +53,7 @@ func startPostgres(t *testing.T) postgres {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGQUIT) // at once
+		_ = server.Process.Signal(syscall.SIGQUIT) // ends it at once
 		_ = server.Wait()
 	})
 	db := postgres{dir}
@@ -61,8 +61,8 @@ func startPostgres(t *testing.T) postgres {
 	return db
 }
 
-// nobody gives dir to the user nobody.
-func nobody(t *testing.T, dir string) *syscall.Credential {
+// unprivileged makes the user "nobody" the owner of dir.
+func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	u, err := user.Lookup("nobody")
 	if err != nil {
@@ -71,7 +71,7 @@ func nobody(t *testing.T, dir string) *syscall.Credential {
 	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
 	if err1 != nil || err2 != nil {
-		t.Fatal(u, err1, err2)
+		t.Fatalf("ids of %v: %v, %v", u, err1, err2)
 	}
 	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func (db postgres) open(t *testing.T) session {
 	return session{in, bufio.NewScanner(out)}
 }
 
-// query returns what psql prints for statements.
+// query returns the output of psql for statements.
 func (s session) query(t *testing.T, statements string) string {
 	t.Helper()
 	if _, err := io.WriteString(s.in, statements+"\n\\echo done\n"); err != nil {
@@ -146,7 +146,7 @@ func fenceSQL(t *testing.T) (create string, claim func(name, fence string) strin
 	}
 	create, second, ok := strings.Cut(string(text), "\n\n")
 	if !ok {
-		t.Fatalf("%s", text)
+		t.Fatalf("fence.sql: got %s", text)
 	}
 	return create, func(name, fence string) string {
 		return strings.NewReplacer(":name", "'"+name+"'", ":fence", fence).Replace(second)

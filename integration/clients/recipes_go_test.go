@@ -13,8 +13,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRecipeGo tries withlock, which docs/recipes.md shows.
-func TestRecipeGo(t *testing.T) {
+// withlock, which docs/recipes.md shows, does as the page says.
+func TestWithlockKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
@@ -26,13 +26,13 @@ func TestRecipeGo(t *testing.T) {
 	err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
 		first = fence
 		if err := withlock.Do(ctx, rdb, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
-			t.Errorf("Do of a held key: %v, want ErrTaken", err)
+			t.Errorf("Do of a held key: got %v, want ErrTaken", err)
 		}
-		lab.Pass(t, 3500*time.Millisecond) // longer than the ttl: it is renewed
+		lab.Pass(t, 3500*time.Millisecond) // longer than the ttl, so it must be renewed
 		return held.Err()
 	})
 	if err != nil {
-		t.Errorf("a renewed lock: %v", err)
+		t.Errorf("Do with a renewed lock: got %v", err)
 	}
 	host.WantDo(lab.Null2, "LOCKINFO", "job")
 
@@ -41,7 +41,7 @@ func TestRecipeGo(t *testing.T) {
 	go func() {
 		waited <- withlock.Do(ctx, rdb, "job", 20*time.Second, 30*time.Second, func(held context.Context, fence int64) error {
 			if fence <= first {
-				t.Errorf("fence %d after %d", fence, first)
+				t.Errorf("got fence %d after %d, want a greater one", fence, first)
 			}
 			return held.Err()
 		})
@@ -49,12 +49,12 @@ func TestRecipeGo(t *testing.T) {
 	host.WaitWaiting(1)
 	host.Unlock("job", token)
 	if err := <-waited; err != nil {
-		t.Errorf("a lock that was waited for: %v", err)
+		t.Errorf("Do after a wait: got %v", err)
 	}
 
 	wrong := errors.New("wrong")
 	if err := withlock.Do(ctx, rdb, "job", time.Second, 0, func(context.Context, int64) error { return wrong }); !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
-		t.Errorf("an error of work: %v", err)
+		t.Errorf("Do with an error of the work: got %v", err)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	err = withlock.Do(ended, rdb, "job", 20*time.Second, 0, func(held context.Context, _ int64) error {
@@ -63,9 +63,9 @@ func TestRecipeGo(t *testing.T) {
 		return context.Cause(held)
 	})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, withlock.ErrLost) {
-		t.Errorf("the caller gave up: %v", err)
+		t.Errorf("Do after the caller gave up: got %v", err)
 	}
-	host.WantDo(lab.Null2, "LOCKINFO", "job") // released all the same
+	host.WantDo(lab.Null2, "LOCKINFO", "job") // released nevertheless
 
 	for name, lose := range map[string]func(){
 		"released by an operator": func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") },
@@ -81,7 +81,7 @@ func TestRecipeGo(t *testing.T) {
 			}
 		})
 		if !errors.Is(err, withlock.ErrLost) {
-			t.Errorf("%s: %v, want ErrLost", name, err)
+			t.Errorf("%s: got %v, want ErrLost", name, err)
 		}
 		for _, m := range c.Masters[:2] {
 			if !m.Running() {
@@ -92,9 +92,8 @@ func TestRecipeGo(t *testing.T) {
 	}
 }
 
-// TestGoRedisPush: go-redis hands the push of a lost lock to a handler, when its connection is
-// used.
-func TestGoRedisPush(t *testing.T) {
+// go-redis passes the push of a lost lock to a handler when it uses the connection.
+func TestGoRedisHandlesLossPush(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
@@ -112,7 +111,7 @@ func TestGoRedisPush(t *testing.T) {
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 	lab.WaitFor(t, "the push", lab.Patience, func() bool { return own.Ping(t.Context()).Err() == nil && len(heard) == 1 })
 	if got := <-heard; len(got) != 4 || got[1] != "lost" || got[2] != "job" || got[3] != token {
-		t.Errorf("got %q, want that job is lost", got)
+		t.Errorf("got %q, want the push that job is lost", got)
 	}
 }
 

@@ -8,22 +8,22 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What docs/recipes.md and the pages in docs/coming-from show, in the languages that are there. The folders
-// called recipes have what is shown, the programs beside them try it.
+// The recipes of docs/recipes.md and docs/coming-from work, in the languages that are installed.
+// The folders called recipes have the code that the pages show; the programs next to them run it.
 
-func TestRecipesPython(t *testing.T) {
+func TestPythonRecipesWork(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, redisPy(t), "python/recipes.py")
 }
 
-// TestRecipesLimit is about LOCK ... LIMIT.
-func TestRecipesLimit(t *testing.T) {
+// The recipe for LOCK ... LIMIT.
+func TestLimitRecipesWork(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, redisPy(t), "python/limits.py")
 }
 
-// TestRecipesElections is about LOCKINFO ... SINCE, with servers and with those in memory.
-func TestRecipesElections(t *testing.T) {
+// The recipes for LOCKINFO ... SINCE, with real servers and with embedded ones.
+func TestElectionRecipesWork(t *testing.T) {
 	t.Parallel()
 	python := redisPy(t)
 	t.Run("servers", func(t *testing.T) {
@@ -39,23 +39,23 @@ func TestRecipesElections(t *testing.T) {
 	})
 }
 
-func TestRecipesNode(t *testing.T) {
+func TestNodeRecipesWork(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, node(t), "node/recipes.js")
 }
 
-func TestRecipesRuby(t *testing.T) {
+func TestRubyRecipesWork(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, ifRuns(t, "ruby", "-e", "require 'redis'"), "ruby/recipes.rb")
 }
 
-func TestRecipesPHP(t *testing.T) {
+func TestPHPRecipesWork(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, ifRuns(t, "php", "-r", "exit(class_exists('Redis') ? 0 : 1);"), "php/recipes.php")
 }
 
-// TestRecipesJava needs a JDK and no library: what is shown takes any client.
-func TestRecipesJava(t *testing.T) {
+// Java needs a JDK and no library, because the recipe takes any client.
+func TestJavaRecipesWork(t *testing.T) {
 	t.Parallel()
 	classes := t.TempDir()
 	out, err := exec.Command(ifRuns(t, "javac", "-version"), "-d", classes, "java/Recipes.java", "java/recipes/HeldLock.java").CombinedOutput()
@@ -65,9 +65,9 @@ func TestRecipesJava(t *testing.T) {
 	runRecipe(t, "java", "-cp", classes, "Recipes")
 }
 
-// TestMovingFromOneRedis: a library for one Redis and LOCK exclude each other where that Redis is the
-// upstream and the only master.
-func TestMovingFromOneRedis(t *testing.T) {
+// A lock library for one Redis and LOCK exclude each other if that Redis is the upstream and the
+// only master.
+func TestLibraryForOneRedisExcludesLock(t *testing.T) {
 	t.Parallel()
 	python := redisPy(t)
 	one := lab.StartRedis(t)
@@ -77,7 +77,7 @@ func TestMovingFromOneRedis(t *testing.T) {
 	runProgram(t, python, "python/moving.py", host, port)
 }
 
-// runRecipe runs a program against a proxy that lets it take locks away.
+// runRecipe runs a program against a proxy with admin-commands, with which it takes locks away.
 func runRecipe(t *testing.T, program string, args ...string) {
 	t.Helper()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
@@ -86,9 +86,9 @@ func runRecipe(t *testing.T, program string, args ...string) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestFenceSQL: the statements in fence.sql hold in PostgreSQL, also while two transactions run.
-// With SQLite python/recipes.py tries them.
-func TestFenceSQL(t *testing.T) {
+// The statements of fence.sql hold in PostgreSQL, also for two concurrent transactions.
+// python/recipes.py runs them with SQLite.
+func TestFenceSQLRefusesEarlierHolder(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
 	create, claim := fenceSQL(t)
@@ -101,22 +101,22 @@ func TestFenceSQL(t *testing.T) {
 		{"job", "9007199254740992", true}, {"job", "9007199254740991", false},
 	} {
 		if got := db.query(t, claim(c.name, c.fence)); (got == c.fence) != c.passes || !c.passes && got != "" {
-			t.Errorf("fence %s of %s: %q, want that it passes: %v", c.fence, c.name, got, c.passes)
+			t.Errorf("fence %s of %s: got %q, want a row: %v", c.fence, c.name, got, c.passes)
 		}
 	}
 
 	// While the later holder's transaction is open the earlier one's waits, and is then refused.
 	later := db.open(t)
 	if got := later.query(t, "BEGIN; "+claim("race", "2")); got != "2" {
-		t.Fatalf("the later holder: %q", got)
+		t.Fatalf("later holder: got %q", got)
 	}
 	earlier := make(chan string, 1)
 	go func() { earlier <- db.run(claim("race", "1")) }()
-	lab.WaitFor(t, "the earlier holder waits", lab.Patience, func() bool {
+	lab.WaitFor(t, "the earlier holder's transaction waiting", lab.Patience, func() bool {
 		return db.run("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1"
 	})
 	later.query(t, "COMMIT;")
 	if got := <-earlier; got != "" {
-		t.Errorf("the earlier holder got %q, want no row", got)
+		t.Errorf("earlier holder: got %q, want no row", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// quietLogger leaves out what go-redis' cluster client writes of every command that COMMAND does
-// not list.
+// quietLogger drops the line that go-redis' cluster client logs for each command that COMMAND
+// does not list.
 type quietLogger struct{}
 
 func (quietLogger) Printf(_ context.Context, format string, v ...any) {
@@ -27,15 +27,15 @@ func (quietLogger) Printf(_ context.Context, format string, v ...any) {
 
 func init() { redis.SetLogger(quietLogger{}) }
 
-// redisCluster is a Redis Cluster of three nodes with a proxy beside each, which the node
-// announces in its own place, and three masters of their own for the locks.
+// redisCluster is a Redis Cluster of three nodes, each with a proxy that the node announces
+// instead of itself, and three masters for the locks.
 type redisCluster struct {
 	nodes   []*lab.Redis
 	proxies []*lab.Proxy
 	masters []*lab.Redis
 }
 
-// startRedisCluster starts it and has redis-cli create the cluster, through the proxies.
+// startRedisCluster starts the servers, and has redis-cli create the cluster through the proxies.
 func startRedisCluster(t *testing.T) *redisCluster {
 	t.Helper()
 	cli := lab.Tool(t, "redis-cli")
@@ -64,7 +64,7 @@ func startRedisCluster(t *testing.T) *redisCluster {
 	return c
 }
 
-// granted returns how many locks each proxy has granted so far.
+// granted returns the number of locks that each proxy has granted so far.
 func (c *redisCluster) granted(t *testing.T) (list []int) {
 	t.Helper()
 	for _, p := range c.proxies {
@@ -75,7 +75,7 @@ func (c *redisCluster) granted(t *testing.T) (list []int) {
 	return list
 }
 
-// sizes returns how many keys each node has.
+// sizes returns the number of keys on each node.
 func (c *redisCluster) sizes(t *testing.T) (list []int) {
 	t.Helper()
 	for _, n := range c.nodes {
@@ -84,9 +84,8 @@ func (c *redisCluster) sizes(t *testing.T) (list []int) {
 	return list
 }
 
-// TestClusterBytes: what nodes say of each other passes unchanged, and sends clients to the
-// proxies.
-func TestClusterBytes(t *testing.T) {
+// The nodes' replies about the cluster pass unchanged, and direct clients to the proxies.
+func TestClusterRepliesNameOnlyProxies(t *testing.T) {
 	t.Parallel()
 	c := startRedisCluster(t)
 	moved := 0
@@ -96,7 +95,7 @@ func TestClusterBytes(t *testing.T) {
 			{"GET", "a"}, {"GET", "b"}, {"GET", "c"}, {"MGET", "a", "b"}, {"CLUSTER", "KEYSLOT", "a"}} {
 			got, want := host.Do(command...), direct.Do(command...)
 			if got != want {
-				t.Errorf("%q: through the proxy %q, directly %q", command, got, want)
+				t.Errorf("%q: got %q through the proxy, want %q as directly", command, got, want)
 			}
 			for j, other := range c.proxies {
 				if strings.HasPrefix(got, "-MOVED ") && strings.HasSuffix(got, " "+other.Addr+"\r\n") && i != j {
@@ -106,14 +105,14 @@ func TestClusterBytes(t *testing.T) {
 		}
 		for _, n := range c.nodes {
 			if slots := host.Do("CLUSTER", "SLOTS"); strings.Contains(slots, ":"+portOf(n.Addr)+"\r\n") {
-				t.Errorf("a client is sent around the proxy: %q", slots)
+				t.Errorf("CLUSTER SLOTS: got %q, want only proxies", slots)
 			}
 		}
-		token := host.Lock("any", "30s") // whatever node has the slot
+		token := host.Lock("any", "30s") // any node may have the slot
 		lab.Dial(t, c.proxies[(i+1)%3].Addr).Unlock("any", token)
 	}
 	if moved < 4 {
-		t.Errorf("%d answers told of another proxy, want 2 for each of the keys a, b and c", moved)
+		t.Errorf("got %d replies MOVED, want 2 for each of the keys a, b and c", moved)
 	}
 }
 
@@ -122,9 +121,8 @@ func portOf(addr string) string {
 	return port
 }
 
-// TestClusterGoRedis: go-redis' cluster client, told of one proxy, finds the others and works
-// through them.
-func TestClusterGoRedis(t *testing.T) {
+// go-redis' cluster client, given one proxy, finds the others and works through them.
+func TestClusterClientOfGoRedisWorks(t *testing.T) {
 	t.Parallel()
 	c := startRedisCluster(t)
 	ctx := t.Context()
@@ -134,19 +132,19 @@ func TestClusterGoRedis(t *testing.T) {
 		key := fmt.Sprintf("key-%d", i)
 		token, err := rdb.Do(ctx, "LOCK", key, "30s").Text()
 		if err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
-			t.Fatalf("LOCK %s: %q, %v", key, token, err)
+			t.Fatalf("LOCK %s: got %q, %v", key, token, err)
 		}
 		if err := rdb.Set(ctx, key, token, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := rdb.Do(ctx, "LOCK", key, "30s").Text(); !errors.Is(err, redis.Nil) {
-			t.Fatalf("LOCK of a held key, perhaps through another proxy: %q, %v", again, err)
+			t.Fatalf("LOCK of a held key, perhaps through another proxy: got %q, %v", again, err)
 		}
 		if got, err := rdb.Get(ctx, key).Result(); got != token {
-			t.Fatalf("GET %s: %q, %v", key, got, err)
+			t.Fatalf("GET %s: got %q, %v", key, got, err)
 		}
 		if n, err := rdb.Do(ctx, "UNLOCK", key, token).Int(); n != 1 || err != nil {
-			t.Fatalf("UNLOCK %s: %d, %v", key, n, err)
+			t.Fatalf("UNLOCK %s: got %d, %v", key, n, err)
 		}
 	}
 	replies, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // over all nodes
@@ -162,15 +160,15 @@ func TestClusterGoRedis(t *testing.T) {
 	for i := range 30 {
 		token, _ := replies[2*i+1].(*redis.Cmd).Text()
 		if n, err := rdb.Do(ctx, "UNLOCK", fmt.Sprintf("piped-%d", i), token).Int(); n != 1 {
-			t.Errorf("UNLOCK of a piped LOCK: %d, %v", n, err)
+			t.Errorf("UNLOCK of a pipelined LOCK: got %d, %v", n, err)
 		}
 	}
 	t.Logf("locks granted by each proxy: %v, keys on each node: %v", c.granted(t), c.sizes(t))
 	c.wantSpread(t, 100)
 }
 
-// TestClusterIoredis: the same with ioredis' cluster client.
-func TestClusterIoredis(t *testing.T) {
+// ioredis' cluster client works through the proxies, too.
+func TestClusterClientOfIoredisWorks(t *testing.T) {
 	t.Parallel()
 	program := node(t)
 	c := startRedisCluster(t)
@@ -186,19 +184,18 @@ func (c *redisCluster) wantSpread(t *testing.T, n int) {
 	sum := 0
 	for i, size := range c.sizes(t) {
 		sum += size
-		if granted := c.granted(t)[i]; size == 0 || granted < 2 { // one of them was WaitVoting's
-			t.Errorf("node %d has %d keys, its proxy granted %d locks", i, size, granted)
+		if granted := c.granted(t)[i]; size == 0 || granted < 2 { // WaitVoting took one of them
+			t.Errorf("node %d: got %d keys and %d locks, want some keys and at least 2 locks", i, size, granted)
 		}
 	}
 	if sum != n {
-		t.Errorf("%d keys, want %d", sum, n)
+		t.Errorf("got %d keys, want %d", sum, n)
 	}
 	lab.WantNoStray(t, c.masters, c.proxies...)
 }
 
-// TestClusterNodeAsMaster: a node of a cluster is no master: it would answer MOVED for most lock
-// keys.
-func TestClusterNodeAsMaster(t *testing.T) {
+// A cluster node cannot be a master, because it would answer MOVED for most lock keys.
+func TestClusterNodeCannotBeMaster(t *testing.T) {
 	t.Parallel()
 	node := lab.StartRedis(t, "--cluster-enabled", "yes")
 	proxy := lab.StartProxy(t, "--upstream", node.Addr, "--masters", node.Addr)
@@ -206,7 +203,7 @@ func TestClusterNodeAsMaster(t *testing.T) {
 	lab.WaitFor(t, "reason", lab.Patience, func() bool {
 		reply := host.Do("LOCK", "job", "30s")
 		if !strings.HasPrefix(reply, "-NOQUORUM ") {
-			t.Fatalf("LOCK with a cluster node as master: %q", reply)
+			t.Fatalf("LOCK with a cluster node as master: got %q", reply)
 		}
 		return strings.Contains(reply, "runs in cluster mode")
 	})

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redlock libraries beside locks of several holders or keys, on the same masters.
+// Redlock libraries and locks of several holders or keys, on the same masters.
 
-// kindsBeside are the options of LOCK, and its keys.
+// kindsBeside returns, by name, options of LOCK with its keys.
 func kindsBeside() map[string]struct{ options, keys []string } {
 	return map[string]struct{ options, keys []string }{
 		"shared": {[]string{"SHARED"}, []string{"job"}},
@@ -25,7 +25,7 @@ func kindsBeside() map[string]struct{ options, keys []string } {
 	}
 }
 
-// redsyncOn is the library on these masters.
+// redsyncOn returns the library on these masters.
 func redsyncOn(t *testing.T, masters []*lab.Redis) *redsync.Redsync {
 	t.Helper()
 	var pools []redsyncredis.Pool
@@ -37,10 +37,10 @@ func redsyncOn(t *testing.T, masters []*lab.Redis) *redsync.Redsync {
 	return redsync.New(pools...)
 }
 
-// TestRedsyncAndKinds: the library is refused by each kind at each of its keys and leaves the lock
-// as it is; where it holds one of the keys itself no kind is granted, and none of the others stays
-// locked.
-func TestRedsyncAndKinds(t *testing.T) {
+// A lock of any kind refuses the library at each of its keys, and the library leaves it
+// unchanged; if the library holds one of the keys, no kind is granted, and the other keys stay
+// free.
+func TestRedsyncAndKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
 	sync, host := redsyncOn(t, c.Masters), lab.Dial(t, c.Addr)
@@ -55,20 +55,20 @@ func TestRedsyncAndKinds(t *testing.T) {
 			var taken *redsync.ErrTaken
 			theirs := mutex(key)
 			if err := theirs.LockContext(t.Context()); !errors.As(err, &taken) {
-				t.Errorf("%s: redsync at %s: %v, want it taken", name, key, err)
+				t.Errorf("%s: redsync at %s: got %v, want it taken", name, key, err)
 			}
 			if ok, _ := theirs.UnlockContext(t.Context()); ok {
-				t.Errorf("%s: redsync unlocked %s, which it never had", name, key)
+				t.Errorf("%s: redsync unlocked %s, which it never held", name, key)
 			}
 			host.WantDo(":1\r\n", withKeys([]string{"UNLOCK", "job", token}, kind.keys)...)
 			lab.WantKeysGone(t, c.Masters, lab.Patience)
 
 			theirs = mutex(key)
 			if err := theirs.LockContext(t.Context()); err != nil {
-				t.Fatalf("%s: redsync at %s, which is free: %v", name, key, err)
+				t.Fatalf("%s: redsync at free key %s: %v", name, key, err)
 			}
 			host.WantDo(lab.Null2, lock...)
-			lab.WaitFor(t, "only their key is left", lab.Patience, func() bool {
+			lab.WaitFor(t, "only the library's key left", lab.Patience, func() bool {
 				return fmt.Sprint(lab.Census(t, c.Masters[:1])[c.Masters[0].Addr]) == "["+key+"]"
 			})
 			if ok, err := theirs.UnlockContext(t.Context()); !ok {
@@ -86,9 +86,9 @@ func withKeys(args, keys []string) []string {
 	return append(append(args, "KEYS", fmt.Sprint(len(keys)-1)), keys[1:]...)
 }
 
-// TestSetAndKinds: the same for SET NX PX on all masters, as the page on Redlock has it. A value of
-// somebody else stays as it is.
-func TestSetAndKinds(t *testing.T) {
+// The same holds for SET NX PX on all masters, as on Redis' page on Redlock. A foreign value
+// stays unchanged.
+func TestSetAndKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -97,7 +97,7 @@ func TestSetAndKinds(t *testing.T) {
 		for _, s := range c.Masters {
 			got := s.Do(t, "SET", "lock:"+key, "theirs", "NX", "PX", "30000")
 			if got != want {
-				t.Errorf("SET %s: %q, want %q", key, got, want)
+				t.Errorf("SET %s: got %q, want %q", key, got, want)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestSetAndKinds(t *testing.T) {
 			host.WantDo(lab.Null2, lock...)
 			for _, s := range c.Masters {
 				if got := s.Do(t, "GET", "lock:"+key); got != lab.Bulk("theirs") {
-					t.Errorf("%s is %q", key, got)
+					t.Errorf("GET %s: got %q", key, got)
 				}
 				s.Do(t, "DEL", "lock:"+key)
 			}

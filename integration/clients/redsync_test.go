@@ -15,9 +15,9 @@ import (
 
 // Libraries beside and in front of the proxy.
 
-// TestRedsync: a Redlock library on the same masters, with the same full key, excludes and is
-// excluded.
-func TestRedsync(t *testing.T) {
+// A Redlock library on the same masters, with the same full key, excludes lockproxy's clients and
+// is excluded by them.
+func TestRedsyncExcludesLockproxy(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
 	sync := redsyncOn(t, c.Masters)
@@ -47,9 +47,8 @@ func TestRedsync(t *testing.T) {
 	}
 }
 
-// TestGoRedis: the common Go client, with its own handshake, pool and pipelines. B34: "not
-// acquired" was ignored and the body ran unlocked (redis-py#621): here a client library must see
-// null as null.
+// go-redis, the common Go client, sees null as null, with its own handshake, pool and pipelines.
+// In B34 a program ignored "not acquired", and its work ran unlocked (redis-py#621).
 func TestGoRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -59,19 +58,19 @@ func TestGoRedis(t *testing.T) {
 		defer rdb.Close()
 		token, err := rdb.Do(ctx, "LOCK", "job", "30s").Text()
 		if err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
-			t.Fatalf("LOCK: %q, %v", token, err)
+			t.Fatalf("LOCK: got %q, %v", token, err)
 		}
 		if again, err := rdb.Do(ctx, "LOCK", "job", 30000).Text(); !errors.Is(err, redis.Nil) || again != "" {
-			t.Errorf("LOCK of a held key: %q, %v, want redis.Nil", again, err)
+			t.Errorf("LOCK of a held key: got %q, %v, want redis.Nil", again, err)
 		}
 		if n, err := rdb.Do(ctx, "UNLOCK", "job", token).Int(); n != 1 || err != nil {
-			t.Errorf("UNLOCK: %d, %v", n, err)
+			t.Errorf("UNLOCK: got %d, %v", n, err)
 		}
 		if n, err := rdb.Do(ctx, "UNLOCK", "job", token).Int(); n != 0 || err != nil {
-			t.Errorf("second UNLOCK: %d, %v", n, err)
+			t.Errorf("second UNLOCK: got %d, %v", n, err)
 		}
 		if err := rdb.Do(ctx, "LOCK", "job", "x").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR invalid expire") {
-			t.Errorf("LOCK with a bad ttl: %v", err)
+			t.Errorf("LOCK with a bad ttl: got %v", err)
 		}
 		checkPipeline(ctx, t, rdb)
 	}
@@ -88,10 +87,10 @@ func checkPipeline(ctx context.Context, t *testing.T, rdb *redis.Client) {
 	})
 	token, _ := lock.Text()
 	if err != nil || set.Val() != "OK" || lab.TokenOf(lab.Bulk(token)) == "" || get.Val() != "1" {
-		t.Errorf("pipeline: %v, %v, %v, %v", err, set, lock, get)
+		t.Errorf("pipeline: got %v, %v, %v, %v", err, set, lock, get)
 	}
 	if n, err := rdb.Do(ctx, "UNLOCK", "piped", token).Int(); n != 1 || err != nil {
-		t.Errorf("UNLOCK: %d, %v", n, err)
+		t.Errorf("UNLOCK: got %d, %v", n, err)
 	}
 	_, err = rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, "a", "2", 0)
@@ -99,9 +98,9 @@ func checkPipeline(ctx context.Context, t *testing.T, rdb *redis.Client) {
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "LOCK is not allowed in transactions") && !strings.Contains(err.Error(), "EXECABORT") {
-		t.Errorf("LOCK in a transaction: %v", err)
+		t.Errorf("LOCK in a transaction: got %v", err)
 	}
 	if a := rdb.Get(ctx, "a").Val(); a != "1" {
-		t.Errorf("a is %q: the aborted transaction ran", a)
+		t.Errorf("the aborted transaction ran: got a = %q", a)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// tally is what one round, or several, came to.
+// tally is the result of one round, or of several.
 type tally struct {
 	bad, tries int
-	served     int // of the tries, those that were answered while the fault lasted
+	served     int // tries that were answered during the fault
 }
 
-// size says how much of everything.
+// size is the extent of a run.
 type size struct {
-	pairs    int           // locks that may leave a stray, a round
-	rounds   int           // of rows that try often in one
-	singles  int           // of rows that try once in a round
+	pairs    int           // locks per round that may leave a stray
+	rounds   int           // of rows with many tries each
+	singles  int           // rounds of rows with one try each
 	updating time.Duration // how long updates go on
 	parallel int           // rounds at a time
 }
@@ -28,13 +28,13 @@ var (
 	full  = size{pairs: 20, rounds: 3, singles: 20, updating: 20 * time.Second, parallel: 8}
 )
 
-// row is one line of the table: a fault, and what is counted under it.
+// row is one line of the table: a fault, and the count of its consequences.
 type row struct {
 	name   string
 	single bool // one try a round
-	always bool // no lock can prevent it: the count is not 0 for any
-	fenced bool // only for subjects with numbers
-	served bool // what was answered meanwhile is worth telling
+	always bool // no lock can prevent it, so no subject's count is 0
+	fenced bool // only for subjects with fencing numbers
+	served bool // report the answers during the fault
 	run    func(t *testing.T, s subject, size size) tally
 }
 
@@ -56,18 +56,18 @@ type cell struct{ row, subject string }
 // results are the tallies of all rounds.
 type results map[cell]tally
 
-// TestCompare runs every row once and briefly. lockproxy must come out clean, and redsync must
-// not, or the fault was none.
+// In a brief run of every row lockproxy's count is 0, and redsync's is not, which proves the
+// fault.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	found := runAll(t, []subject{ours(), theirs()}, brief)
 	for _, r := range rows {
 		clean, bites := found[cell{r.name, "lockproxy"}], found[cell{r.name, "redsync"}]
 		if t.Logf("%s: lockproxy %+v, redsync %+v", r.name, clean, bites); clean.tries == 0 || clean.bad > 0 && !r.always {
-			t.Errorf("%s: lockproxy %d of %d", r.name, clean.bad, clean.tries)
+			t.Errorf("%s: lockproxy: got %d of %d, want 0 of some", r.name, clean.bad, clean.tries)
 		}
 		if !r.fenced && bites.bad == 0 {
-			t.Errorf("%s: redsync has 0 of %d: the fault does nothing", r.name, bites.tries)
+			t.Errorf("%s: redsync: got 0 of %d, so the fault has no effect", r.name, bites.tries)
 		}
 	}
 }

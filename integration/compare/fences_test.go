@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// risingFences lets both clients lock one key over and over, while masters lose their memory: two
-// of three, then all. It counts grants whose number is not above that of a grant before.
+// risingFences lets both clients lock one key repeatedly, while masters lose their memory: two of
+// three, then all. It counts grants with a number that is not greater than an earlier grant's.
 func risingFences(t *testing.T, s subject, size size) tally {
 	f := plain(t, 3, time.Second)
 	clients := begin(t, s, f, 1)
@@ -39,14 +39,14 @@ func risingFences(t *testing.T, s subject, size size) tally {
 	return tally{bad: len(found), tries: len(log.Ops())}
 }
 
-// awaitGrants waits for so many more grants.
+// awaitGrants waits for n more grants.
 func awaitGrants(t *testing.T, log *history.Log, n int) {
 	t.Helper()
 	n += len(log.Ops())
 	lab.WaitFor(t, "grants after masters lost their memory", 3*lab.Patience, func() bool { return len(log.Ops()) >= n })
 }
 
-// lockOn locks and unlocks until it is over, and records what was granted.
+// lockOn locks and unlocks until over is closed, and records the grants.
 func lockOn(c client, log *history.Log, over <-chan struct{}) {
 	for {
 		select {
@@ -63,6 +63,6 @@ func lockOn(c client, log *history.Log, over <-chan struct{}) {
 			Kind: history.Lock, Outcome: history.OK, Key: g.key, Token: g.token, Fence: g.fence,
 			Validity: g.until.Sub(g.sent), Call: call, Return: log.Now(),
 		})
-		_ = c.unlock(g) // which finds nothing where masters have just forgotten
+		_ = c.unlock(g) // masters that have just forgotten do not have it
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// kindRow is a fault that hits one of the other kinds of locks, for lockproxy and for one way in
-// which others have that kind.
+// kindRow is a fault for another kind of locks, in lockproxy and in one other implementation of
+// that kind.
 type kindRow struct {
 	name, others string
 	missing      func() string // why the others cannot run, or empty
@@ -37,20 +37,20 @@ var kindRows = []kindRow{
 	},
 }
 
-// TestKinds runs every row once and briefly: lockproxy must come out clean, the others must not.
+// In a brief run of every row lockproxy's count is 0, and the others' are not.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for _, r := range kindRows {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			if got := r.ours(t, brief); got.bad > 0 || got.tries == 0 {
-				t.Errorf("lockproxy %d of %d", got.bad, got.tries)
+				t.Errorf("lockproxy: got %d of %d, want 0 of some", got.bad, got.tries)
 			}
 			if r.missing() != "" {
 				t.Skip(r.missing())
 			}
 			if got := r.theirs(t, brief); got.bad == 0 {
-				t.Errorf("%s has 0 of %d: the fault does nothing", r.others, got.tries)
+				t.Errorf("%s: got 0 of %d, so the fault has no effect", r.others, got.tries)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ const (
 	nextTitle  = "## What is done"
 )
 
-// withKinds puts the section of the kinds into a report, in the place of an earlier one.
+// withKinds puts the section of the kinds into a report, replacing an earlier one.
 func withKinds(report, section string) string {
 	before, after, _ := strings.Cut(report, nextTitle)
 	before, _, _ = strings.Cut(before, kindsTitle)

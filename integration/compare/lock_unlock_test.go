@@ -11,17 +11,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// pairKey begins the keys that are looked for in the end.
+// pairKey begins the keys that the final search looks for.
 const pairKey = "pair-"
 
-// strayTTL is the ttl of all locks in the rounds that look for strays: nothing may be hidden by
-// expiry.
+// strayTTL is the ttl of all locks in rounds that count strays: expiry may not hide any.
 const strayTTL = time.Minute
 
-// atMost is how long a fault lasts where a subject cannot go on until it is over.
+// atMost bounds the duration of a fault if a subject waits for its end.
 const atMost = 20 * time.Second
 
-// pairs are locks and unlocks of keys of their own, side by side, by both clients in turn.
+// pairs are locks and unlocks of separate keys, side by side, by both clients in turn.
 type pairs struct {
 	n        int
 	begun    time.Time
@@ -45,8 +44,8 @@ func startPairs(clients [2]client, n int, spread, hold time.Duration) *pairs {
 			p.locked.Add(1)
 			<-time.After(hold)
 			<-p.goOn
-			// A library that could not tell all masters says so here; that is its leave to forget
-			// the lock.
+			// A library that could not reach all masters returns an error here, and may then
+			// forget the lock.
 			_ = c.unlock(g)
 			p.unlocked.Add(1)
 		})
@@ -54,13 +53,13 @@ func startPairs(clients [2]client, n int, spread, hold time.Duration) *pairs {
 	return p
 }
 
-// await waits until so many pairs got as far as count says, or for the time given.
+// await waits until count has reached all pairs, or until the limit.
 func (p *pairs) await(count *atomic.Int32, limit time.Duration) {
 	lab.Poll(limit, func() bool { return int(count.Load()) == p.n })
 }
 
-// strays waits for what is still under way, gives a moment for late clean-up, and counts the keys
-// that are left on any master although their locks were given back.
+// strays waits for pending commands and late clean-up, and counts the keys that a master still
+// has although their locks were released.
 func (p *pairs) strays(t *testing.T, masters []*lab.Redis) int {
 	t.Helper()
 	p.wg.Wait()

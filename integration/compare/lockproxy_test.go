@@ -10,7 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// ours is lockproxy with its defaults and the max-ttl of the field: two proxies, a client at each.
+// ours is lockproxy with its defaults and the max-ttl of the field: two proxies with a client
+// each.
 func ours() subject {
 	return subject{name: "lockproxy", version: "at commit " + commit(), fences: true, start: startOurs}
 }
@@ -25,8 +26,8 @@ func startOurs(t *testing.T, f *field) (clients [2]client) {
 	return clients
 }
 
-// proxied is a client of a proxy. It opens a connection for each command: a lock does not belong
-// to one.
+// proxied is a client of a proxy. It opens a connection for each command, because a lock does not
+// belong to a connection.
 type proxied struct{ addr string }
 
 func (p proxied) lock(key string, ttl time.Duration) (grant, error) {
@@ -36,7 +37,7 @@ func (p proxied) lock(key string, ttl time.Duration) (grant, error) {
 	}
 	parts := lab.Fields(call.Reply)
 	if len(parts) != 3 {
-		return grant{}, fmt.Errorf("LOCK %s: %q", key, call.Reply)
+		return grant{}, fmt.Errorf("LOCK %s: got %q", key, call.Reply)
 	}
 	fence, err := strconv.ParseUint(parts[1], 10, 64)
 	if err != nil {
@@ -53,7 +54,7 @@ func (p proxied) lock(key string, ttl time.Duration) (grant, error) {
 func (p proxied) unlock(g grant) error {
 	call, err := p.ask("UNLOCK", g.key, g.token)
 	if err == nil && call.Reply != ":1\r\n" {
-		err = fmt.Errorf("UNLOCK %s: %q", g.key, call.Reply)
+		err = fmt.Errorf("UNLOCK %s: got %q", g.key, call.Reply)
 	}
 	return err
 }

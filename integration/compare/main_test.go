@@ -1,11 +1,10 @@
-// Package compare puts lockproxy and well-known Redlock libraries before the same masters and the
-// same faults, and counts
-// what should not happen. `sh integration/compare/run.sh` does so at length, and writes RESULT.md; the test of the package
-// does so once and briefly, for lockproxy, whose every count must be 0, and for redsync, which
-// shows that the faults bite.
+// Package compare exposes lockproxy and well-known Redlock libraries to the same faults on the
+// same masters, and counts violations. `sh integration/compare/run.sh` does so at length, and
+// writes RESULT.md; the package's tests do so briefly, for lockproxy, whose counts must be 0, and
+// for redsync, which proves that the faults have an effect.
 //
-// Every round has masters of its own. Keys are named alike for all: what lockproxy calls k is
-// lock:k for the libraries.
+// Every round has masters of its own. All subjects use the same keys: lockproxy's k is lock:k for
+// the libraries.
 package compare
 
 import (
@@ -19,6 +18,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(&logging.VoidLogger{}) // of broken connections there will be many
+	redis.SetLogger(&logging.VoidLogger{}) // of the many broken connections
 	os.Exit(lab.Main(m))
 }

@@ -47,7 +47,7 @@ func nodeSubject(name, dependency string) subject {
 	return s
 }
 
-// worker is a Node process with two clients. node/worker.cjs says what goes in and out.
+// worker is a Node process with two clients. node/worker.cjs documents its input and output.
 type worker struct {
 	stdin io.WriteCloser
 
@@ -95,7 +95,7 @@ func startWorker(t *testing.T, script string, args []string) *worker {
 	done := make(chan struct{})
 	go func() { defer close(done); w.read(stdout) }()
 	t.Cleanup(func() {
-		stdin.Close() // which ends it
+		stdin.Close() // makes the process end
 		select {
 		case <-done:
 		case <-time.After(lab.Patience):

@@ -11,11 +11,11 @@ import (
 
 // Two lockers of two keys, each in its own order.
 
-// oppositeFor is how long the two may take until the first of them has both keys.
+// oppositeFor is the time limit for the first of the two to get both keys.
 const oppositeFor = 3 * time.Second
 
-// opposite lets two clients lock both keys of a pair, for many pairs side by side. both locks them
-// in the order given, holds them for a moment and gives them back.
+// opposite lets two clients lock both keys of a pair, for many pairs side by side. both locks
+// them in the given order, holds them for a moment and releases them.
 func opposite(t *testing.T, n int, both func(who int, keys [2]string) error) tally {
 	t.Helper()
 	var sum tally
@@ -57,13 +57,13 @@ func oppositeOurs(t *testing.T, size size) tally {
 		token := lab.Scalar(call.Reply)
 		call, err = p.ask("UNLOCK", keys[0], token, "KEYS", "1", keys[1])
 		if err == nil && call.Reply != ":1\r\n" {
-			err = fmt.Errorf("UNLOCK: %q", call.Reply)
+			err = fmt.Errorf("UNLOCK: got %q", call.Reply)
 		}
 		return err
 	})
 }
 
-// oppositeTheirs locks one key after the other, as nested code does.
+// oppositeTheirs locks one key after the other, like nested code.
 func oppositeTheirs(t *testing.T, size size) tally {
 	f := plain(t, 3, 10*time.Second)
 	clients := begin(t, theirs(), f, size.pairs/2)

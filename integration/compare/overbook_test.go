@@ -11,11 +11,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// More than n hold a lock for n: three sites, each of which reaches two of three masters.
+// More than n holders of a lock for n: three sites, each of which reaches two of three masters.
 
 const (
 	permits  = 10
-	perSite  = 10 // who ask at each of the sites
+	perSite  = 10 // callers at each of the sites
 	numSites = 3
 )
 
@@ -35,8 +35,8 @@ func sites(t *testing.T) (list [numSites]*field) {
 	return list
 }
 
-// overbook lets all ask, the sites in turn, after each site lost another master. Each call of ask
-// wants one permit, and never gives it back.
+// overbook cuts each site off another master, and then lets all callers ask, the sites in turn.
+// Each call of ask wants one permit, and never releases it.
 func overbook(t *testing.T, fields [numSites]*field, ask func(site, i int) error) tally {
 	t.Helper()
 	for site, f := range fields {
@@ -56,9 +56,9 @@ func overbook(t *testing.T, fields [numSites]*field, ask func(site, i int) error
 	}
 	wg.Wait()
 	if held.Load() == 0 {
-		t.Fatal("nobody was granted a permit")
+		t.Fatal("got no permit at all")
 	}
-	t.Logf("%d hold a lock for %d", held.Load(), permits)
+	t.Logf("got %d holders of a lock for %d", held.Load(), permits)
 	return tally{bad: max(0, int(held.Load())-permits), tries: numSites * perSite}
 }
 
@@ -75,7 +75,7 @@ func overbookOurs(t *testing.T, _ size) tally {
 		call, err := clients[site].ask("LOCK", "permits", millis(strayTTL),
 			"LIMIT", fmt.Sprint(permits), "WAIT", "5s")
 		if err == nil && !strings.HasPrefix(call.Reply, "$57") {
-			err = fmt.Errorf("LOCK: %q", call.Reply)
+			err = fmt.Errorf("LOCK: got %q", call.Reply)
 		}
 		return err
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// theirs is redsync as its README shows it: go-redis clients with nothing but an address, and of
-// the options of a mutex only the expiry.
+// theirs is redsync as in its README: go-redis clients with only an address, and a mutex with
+// only an expiry.
 func theirs() subject {
 	version := moduleVersion("github.com/go-redsync/redsync/v4") + ", go-redis " + moduleVersion("github.com/redis/go-redis/v9")
 	return subject{name: "redsync", version: version, start: startTheirs}

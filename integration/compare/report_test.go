@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report is the text of RESULT.md.
+// report returns the text of RESULT.md.
 func report(subjects []subject, found results, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString("# lockproxy and Redlock libraries under the same faults\n\n" +
@@ -49,7 +49,7 @@ func report(subjects []subject, found results, took time.Duration) string {
 	return b.String()
 }
 
-// table writes one line a row and one column a subject.
+// table writes one line per row and one column per subject.
 func table(b *strings.Builder, title string, subjects []subject, rows []row, fill func(row, subject) string) {
 	head, rule := "| "+title+" |", "|---|"
 	for _, s := range subjects {
@@ -113,7 +113,7 @@ that connections are open, as they are in what is in use.
   where the process is stopped (using) or goes on after the lock is lost.
 `
 
-// output is what a program prints first, or its error.
+// output returns the first line that a program prints, or its error.
 func output(name string, args ...string) string {
 	out, err := exec.Command(name, args...).Output()
 	if err != nil {
@@ -123,10 +123,10 @@ func output(name string, args ...string) string {
 	return line
 }
 
-// commit names what is tested.
+// commit returns the commit under test.
 func commit() string { return output("git", "rev-parse", "--short", "HEAD") }
 
-// processor is the name that the system gives it.
+// processor returns the system's name for the processor.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	_, rest, found := strings.Cut(string(text), "model name")
@@ -137,7 +137,7 @@ func processor() string {
 	return strings.Trim(line, " \t:")
 }
 
-// moduleVersion is the version of a module that the tests are built with.
+// moduleVersion returns the version of a module in the test binary.
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-# The libraries go into a directory of their own, so that nothing of theirs lies among the sources.
+# The libraries go into a directory of their own, away from the sources.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 COMPARE_NODE= COMPARE_NODE_MISSING=

@@ -16,13 +16,13 @@ import (
 // A writer among readers that take turns: at every moment one of them holds the lock.
 
 const (
-	readFor   = 100 * time.Millisecond // half as long to half as long again
+	readFor   = 100 * time.Millisecond // half to one and a half of it
 	writeFor  = 5 * time.Second        // how long the writer tries
 	readerTTL = time.Second
 )
 
-// starve lets readers read over and over until the writer has tried. Both are granted or tell
-// an error.
+// starve lets readers read repeatedly until the writer has tried. Both return an error if they
+// get no lock.
 func starve(t *testing.T, read func(i int) (release func(), err error), write func() error) tally {
 	t.Helper()
 	over := make(chan struct{})
@@ -60,7 +60,7 @@ func starveOurs(t *testing.T, _ size) tally {
 	lock := func(p proxied, args ...string) (func(), error) {
 		call, err := p.ask(append([]string{"LOCK", "book", millis(readerTTL)}, args...)...)
 		if err == nil && !strings.HasPrefix(call.Reply, "$57") {
-			err = fmt.Errorf("LOCK: %q", call.Reply)
+			err = fmt.Errorf("LOCK: got %q", call.Reply)
 		}
 		if err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func starveOurs(t *testing.T, _ size) tally {
 	})
 }
 
-// readScript and writeScript are the rule of Redisson's read-write lock, without reentrance.
+// readScript and writeScript implement Redisson's read-write lock, without reentrance.
 const (
 	readScript = `local mode = redis.call('hget', KEYS[1], 'mode')
 if mode == false or mode == 'read' then

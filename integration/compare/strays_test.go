@@ -8,11 +8,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Lock keys that are left on a master although no lock explains them: until their ttl they keep
-// everybody else out of that master's vote. Five masters, one of which is in trouble.
+// Keys that stay on a master without a lock: until their ttl that master refuses all others. Five
+// masters, one of which has a fault.
 
-// straysAfterPause stops one master (SIGSTOP) while locks are taken, held for a second, and given
-// back: some of them while a connection that is not answered is given up.
+// straysAfterPause stops one master (SIGSTOP) while locks are taken, held for a second and
+// released, some of them while the client gives up a silent connection.
 func straysAfterPause(t *testing.T, s subject, size size) tally {
 	f := plain(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
@@ -21,16 +21,16 @@ func straysAfterPause(t *testing.T, s subject, size size) tally {
 	begun := time.Now()
 	p := startPairs(clients, size.pairs, 3*time.Second, time.Second)
 	close(p.goOn)
-	lab.Pass(t, 4*time.Second) // longer than a connection lives without an answer
+	lab.Pass(t, 4*time.Second) // longer than a silent connection is kept
 	p.await(&p.unlocked, atMost-time.Since(begun))
 	served := int(p.unlocked.Load())
 	victim.Resume()
 	return tally{bad: p.strays(t, f.masters), tries: size.pairs, served: served}
 }
 
-// straysDeliveredLate holds up everything on the way to one master while locks are taken. New
-// connections pass then, and the locks are given back; what the old ones had carried arrives last,
-// as a network sends again what was lost in it.
+// straysDeliveredLate delays all traffic to one master while locks are taken. New connections
+// then pass, and the locks are released; the bytes of the old connections arrive last, like
+// retransmissions.
 func straysDeliveredLate(t *testing.T, s subject, size size) tally {
 	f := relayed(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
@@ -48,8 +48,8 @@ func straysDeliveredLate(t *testing.T, s subject, size size) tally {
 	return tally{bad: p.strays(t, f.masters), tries: size.pairs, served: served}
 }
 
-// straysAfterCut cuts the network to one master while locks are held, and mends it when they have
-// been given back.
+// straysAfterCut cuts the network to one master while locks are held, and restores it after their
+// release.
 func straysAfterCut(t *testing.T, s subject, size size) tally {
 	f := relayed(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)

@@ -14,46 +14,46 @@ import (
 type subject struct {
 	name    string
 	version string
-	fences  bool // its grants carry numbers
+	fences  bool // its grants have fencing numbers
 	missing string
-	// start makes two clients that share nothing but the masters, as two machines would.
+	// start makes two clients that share only the masters, like two machines.
 	start func(t *testing.T, f *field) [2]client
 }
 
-// client locks in the subject's usual configuration, its own repetitions included. Safe for
-// concurrent use; the test's end closes it.
+// client locks in the subject's usual configuration, its own retries included. It is safe for
+// concurrent use, and the end of the test closes it.
 type client interface {
 	lock(key string, ttl time.Duration) (grant, error)
 	unlock(g grant) error
 }
 
-// grant is a lock as its holder sees it.
+// grant is the holder's view of a lock.
 type grant struct {
 	key        string
 	sent, back time.Time
-	until      time.Time // the holder may count on it until then
+	until      time.Time // the holder may rely on it until then
 	token      string
-	fence      uint64 // 0 where there are none
-	mine       any    // what the library gave
+	fence      uint64 // 0 if there are none
+	mine       any    // the library's own value
 }
 
-// field is what the subject locks on.
+// field is the set of masters on which a subject locks.
 type field struct {
 	masters []*lab.Redis
-	addrs   []string     // at which the subject reaches them
-	relays  []*lab.Relay // one a master, or none
-	clocks  []*lab.Clock // one a master, or none
+	addrs   []string     // addresses by which the subject reaches them
+	relays  []*lab.Relay // one per master, or none
+	clocks  []*lab.Clock // one per master, or none
 	maxTTL  time.Duration
 }
 
-// plain is a field of n masters that nothing stands before.
+// plain returns a field of n masters that clients reach directly.
 func plain(t *testing.T, n int, maxTTL time.Duration) *field {
 	t.Helper()
 	masters := lab.StartMasters(t, n)
 	return &field{masters: masters, addrs: lab.Addrs(masters), maxTTL: maxTTL}
 }
 
-// relayed is a field whose network can be broken.
+// relayed returns a field with a breakable network.
 func relayed(t *testing.T, n int, maxTTL time.Duration) *field {
 	t.Helper()
 	f := plain(t, n, maxTTL)
@@ -64,7 +64,7 @@ func relayed(t *testing.T, n int, maxTTL time.Duration) *field {
 	return f
 }
 
-// clocked is a field whose masters have clocks of their own.
+// clocked returns a field whose masters have clocks of their own.
 func clocked(t *testing.T, n int, maxTTL time.Duration) *field {
 	t.Helper()
 	f := &field{maxTTL: maxTTL}
@@ -76,8 +76,8 @@ func clocked(t *testing.T, n int, maxTTL time.Duration) *field {
 	return f
 }
 
-// begin starts the subject's clients, and lets each take and give back so many locks side by side:
-// what is in use has its connections open and its scripts loaded.
+// begin starts the subject's clients, and lets each take and release inUse locks side by side, to
+// open its connections and load its scripts.
 func begin(t *testing.T, s subject, f *field, inUse int) [2]client {
 	t.Helper()
 	clients := s.start(t, f)
@@ -93,13 +93,13 @@ func begin(t *testing.T, s subject, f *field, inUse int) [2]client {
 		})
 	}
 	if wg.Wait(); granted.Load() == 0 {
-		t.Fatalf("%s cannot lock without any fault", s.name)
+		t.Fatalf("%s: got no lock without a fault", s.name)
 	}
 	lab.WantKeysGone(t, f.masters, 2*lab.Patience)
 	return clients
 }
 
-// lockBy tries until it is granted or the time has come. A try that has begun is not cut short:
+// lockBy tries until it gets the lock or the deadline passes. It does not cut a try short:
 // compare grant.back.
 func lockBy(c client, key string, ttl time.Duration, deadline time.Time) (grant, bool) {
 	for time.Now().Before(deadline) {
@@ -112,5 +112,5 @@ func lockBy(c client, key string, ttl time.Duration, deadline time.Time) (grant,
 	return grant{}, false
 }
 
-// millis is a duration as a word of a command.
+// millis returns a duration as an argument of a command.
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

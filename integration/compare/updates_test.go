@@ -9,9 +9,8 @@ import (
 	"lockproxy/integration/history"
 )
 
-// A resource that the lock guards, with clients that are now and then away for longer than the
-// ttl, between their last look at the clock and their write: stopped by their system, or at work
-// for too long.
+// A resource that the lock guards, with clients that sometimes pause for longer than the ttl
+// between their last look at the clock and their write: stopped by their system, or slow at work.
 
 const (
 	updateTTL   = time.Second
@@ -28,7 +27,7 @@ func lostFenced(t *testing.T, s subject, size size) tally {
 }
 
 // lostUpdates lets eight clients read, work and write under the lock, and counts accepted writes
-// that are not in the result.
+// that are missing in the result.
 func lostUpdates(t *testing.T, s subject, size size, resource *history.Register) tally {
 	clients := begin(t, s, plain(t, 3, 5*time.Second), updaters/2)
 	end := time.Now().Add(size.updating)
@@ -49,8 +48,8 @@ func lostUpdates(t *testing.T, s subject, size size, resource *history.Register)
 	return tally{bad: lost, tries: int(accepted.Load())}
 }
 
-// update reads, works and writes back one more; every sixth is away before it writes. It reports
-// whether the resource took the write.
+// update reads, works and writes the value plus one; every sixth call pauses before it writes. It
+// reports whether the resource accepted the write.
 func update(c client, resource *history.Register, end time.Time, turn *atomic.Int32) bool {
 	g, ok := lockBy(c, "resource", updateTTL, end)
 	if !ok {
@@ -63,6 +62,6 @@ func update(c client, resource *history.Register, end time.Time, turn *atomic.In
 	}
 	<-time.After(work)
 	written := ok && resource.Write(value+1, g.fence, nil)
-	_ = c.unlock(g) // which finds nothing after a pause
+	_ = c.unlock(g) // after a pause there is no lock left
 	return written
 }

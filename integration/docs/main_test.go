@@ -1,6 +1,6 @@
-// Package docs does what the documents say, word for word, with the built lockproxy binary and
-// real Redis servers: the transcripts of the reference, the tutorial, the session of the README.
-// It holds tests only.
+// Package docs runs the documents: with the built lockproxy binary and real Redis servers it
+// plays the transcripts of the reference, the tutorial and the session of the README. It has only
+// tests.
 package docs
 
 import (

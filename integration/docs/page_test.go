@@ -14,9 +14,9 @@ import (
 // root is the top folder of the project.
 const root = "../.."
 
-// block is what stands between fences in a page.
+// block is the text between two fences of a page.
 type block struct {
-	kind string // behind the opening fence: sh, text, transcript
+	kind string // from the opening fence: sh, text, transcript
 	line int    // of the opening fence, from 1
 	text []string
 }
@@ -45,27 +45,27 @@ func blocks(t *testing.T, path string) (all []block) {
 	return all
 }
 
-// tokens are the tokens of a page and those that lockproxy gave instead.
+// tokens maps the tokens of a page to those of this run.
 type tokens struct {
-	real map[string]string // by the token in the page, and by its fence in the page; addresses, too
+	real map[string]string // by token and by fence of the page; addresses, too
 }
 
 func newTokens() tokens { return tokens{real: make(map[string]string)} }
 
 var tokenForm = regexp.MustCompile(`\b[0-9]{16}:[0-9a-f]{40}\b`)
 
-// resolve puts the real tokens and fences into a line of the page.
+// resolve replaces the page's tokens and fences in a line by those of this run.
 func (k tokens) resolve(line string) string {
 	pages := slices.Collect(maps.Keys(k.real))
-	slices.SortFunc(pages, func(a, b string) int { return len(b) - len(a) }) // a fence stands in its token, too
+	slices.SortFunc(pages, func(a, b string) int { return len(b) - len(a) }) // long ones first, because a token contains its fence
 	for _, page := range pages {
 		line = strings.ReplaceAll(line, page, k.real[page])
 	}
 	return line
 }
 
-// learn takes the token in got for the one that want shows. A token of the page stands for one
-// real token.
+// learn takes the token in got for the one in want. Each token of the page means one token of
+// this run.
 func (k tokens) learn(want, got string) {
 	page, is := tokenForm.FindString(want), tokenForm.FindString(got)
 	if page == "" || is == "" || k.real[page] != "" {
@@ -75,8 +75,8 @@ func (k tokens) learn(want, got string) {
 	k.real[page[:16]] = strings.TrimLeft(is[:16], "0")
 }
 
-// matches reports whether got is what a page shows as want: the same, but for tokens, times over
-// a second, which may be a fifth off, and "...", which stands for anything.
+// matches reports whether got is as the page shows it in want: the same, except for tokens, for
+// times over a second, which may differ by a fifth, and for "...", which matches any text.
 func (k tokens) matches(want, got string) bool {
 	k.learn(want, got)
 	want = k.resolve(want)

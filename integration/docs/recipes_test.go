@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// shownFile is a link to a file of integration/clients with a block of code behind it.
+// shownFile matches a link to a file of integration/clients and the block of code after it.
 var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\((?:\\.\\./)+(integration/clients/[^)]+)\\):\n\n```[a-z]+\n(.*?)^```$")
 
-// TestRecipesAreShown: the pages show the recipes as the files have them, and each once. What the
-// recipes do is tried in integration/clients.
+// The pages show the recipes exactly as in the files, and each once. The tests in
+// integration/clients run them.
 func TestRecipesAreShown(t *testing.T) {
 	shown := make(map[string]string)
 	pages := below(t, "docs/coming-from/*.md")
 	if len(pages) < 7 {
-		t.Errorf("only %q", pages)
+		t.Errorf("got only the pages %q", pages)
 	}
 	for _, page := range append(pages, "docs/recipes.md", "docs/coming-from.md") {
 		checkShown(t, page, shown)
@@ -26,13 +26,13 @@ func TestRecipesAreShown(t *testing.T) {
 	for _, pattern := range []string{"*/recipes/*", "withlock/*.go"} {
 		for _, path := range below(t, "integration/clients/"+pattern) {
 			if filepath.Base(path) != "__pycache__" && shown[path] == "" {
-				t.Errorf("no page shows %s", path)
+				t.Errorf("%s: got no page that shows it", path)
 			}
 		}
 	}
 }
 
-// checkShown compares the code in a page with the files that it is from, and adds them to shown.
+// checkShown compares the code in a page with its files, and adds them to shown.
 func checkShown(t *testing.T, page string, shown map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))
@@ -43,21 +43,21 @@ func checkShown(t *testing.T, page string, shown map[string]string) {
 	for _, f := range found {
 		path := string(f[1])
 		if shown[path] != "" {
-			t.Errorf("%s is shown in %s, and in %s", path, shown[path], page)
+			t.Errorf("%s: got it in %s and in %s, want it once", path, shown[path], page)
 		}
 		shown[path] = page
 		if file, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(file) != string(f[2]) {
-			t.Errorf("%s does not show %s as it is (%v)", page, path, err)
+			t.Errorf("%s: the code of %s differs from the file (%v)", page, path, err)
 		}
 	}
 	for _, b := range blocks(t, page) {
 		if !slices.ContainsFunc(found, func(f [][]byte) bool { return strings.TrimSuffix(string(f[2]), "\n") == strings.Join(b.text, "\n") }) {
-			t.Errorf("line %d of %s: the code is from no file that is tried", b.line, page)
+			t.Errorf("line %d of %s: got code that is from no file under test", b.line, page)
 		}
 	}
 }
 
-// below lists the files that match a pattern, by their paths below root.
+// below returns the files that match a pattern, by their paths below root.
 func below(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))

@@ -15,17 +15,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// shell makes redis-cli print as it does on a terminal, but for what $( ) takes. lockproxy's
-// tools find the proxy where the page has it by default, and masters of a busy machine have half
-// a second.
+// shell makes redis-cli print as on a terminal, except inside $( ). lockproxy's tools find the
+// proxy at the default address of the page, and masters get half a second on a busy machine.
 const shell = `set -u
 export LOCKPROXY_MASTER_TIMEOUT=500ms
 export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `
 
-// TestTutorial does what docs/tutorial.md says, line for line, with other ports and another
-// folder.
+// The commands of docs/tutorial.md work line by line, with other ports and another folder.
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")
@@ -36,11 +34,11 @@ func TestTutorial(t *testing.T) {
 	t.Cleanup(func() { endServers(t, dir) })
 	play(t, blocks(t, "docs/tutorial.md"), swaps)
 	if _, err := os.Stat(dir); err == nil {
-		t.Errorf("the tutorial leaves its folder behind")
+		t.Errorf("the tutorial does not remove its folder")
 	}
 }
 
-// TestReadmeSession pastes the session of the README, before the servers in memory.
+// The session of the README works with embedded servers.
 func TestReadmeSession(t *testing.T) {
 	p := lab.StartProxy(t, "--embedded")
 	p.WaitVoting(t)
@@ -51,7 +49,7 @@ func TestReadmeSession(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the README has no session")
+	t.Error("README: got no session")
 }
 
 func portOf(addr string) string {
@@ -59,8 +57,8 @@ func portOf(addr string) string {
 	return port
 }
 
-// play runs the sh blocks of a page in one shell, and compares what each prints with the text
-// block behind it. swaps are pairs: what the page says, and what takes its place.
+// play runs the sh blocks of a page in one shell, and compares the output of each with the text
+// block after it. swaps are pairs: text of the page, and its replacement.
 func play(t *testing.T, page []block, swaps []string) {
 	t.Helper()
 	bash := lab.Tool(t, "bash")
@@ -81,7 +79,7 @@ func play(t *testing.T, page []block, swaps []string) {
 		}
 		printed, rest, ended := strings.Cut(output, fmt.Sprintf("== end of %d\n", i))
 		if output = rest; !ended {
-			t.Fatalf("the block at line %d did not end; it printed\n%s", b.line, printed)
+			t.Fatalf("the block at line %d did not end; got\n%s", b.line, printed)
 		}
 		var want []string
 		if i+1 < len(page) && page[i+1].kind == "text" {
@@ -92,18 +90,18 @@ func play(t *testing.T, page []block, swaps []string) {
 			got = nil
 		}
 		if len(got) != len(want) {
-			t.Errorf("the block at line %d printed\n%s\nthe page says\n%s", b.line, printed, strings.Join(want, "\n"))
+			t.Errorf("the block at line %d: got\n%s\nwant\n%s", b.line, printed, strings.Join(want, "\n"))
 			continue
 		}
 		for n := range want {
 			if !known.matches(there.Replace(want[n]), got[n]) {
-				t.Errorf("the block at line %d printed\n%s\nthe page says\n%s", b.line, got[n], want[n])
+				t.Errorf("the block at line %d: got\n%s\nwant\n%s", b.line, got[n], want[n])
 			}
 		}
 	}
 }
 
-// run runs a script in the top folder of the project and returns what it printed, errors included.
+// run runs a script in the top folder of the project and returns its output, errors included.
 func run(t *testing.T, bash, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "output")
@@ -122,7 +120,7 @@ func run(t *testing.T, bash, script string) string {
 	if err := c.Run(); err != nil {
 		t.Errorf("the shell: %v", err)
 	}
-	_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it may have left in the background
+	_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // background processes of the script
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +128,7 @@ func run(t *testing.T, bash, script string) string {
 	return string(text)
 }
 
-// endServers kills the servers of the tutorial that a failure has left behind.
+// endServers kills the tutorial's servers after a failure.
 func endServers(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "redis-*.pid"))
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 // common are the flags that docs/tools.md explains once for all tools.
 var common = []string{"addr", "user", "password-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name"}
 
-// TestToolFlags: docs/tools.md lists the flags of each tool with their defaults, and the exit
-// codes that its help names.
+// docs/tools.md lists the flags of each tool with their defaults, and the exit codes of its help.
 func TestToolFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/tools.md"))
 	if err != nil {
@@ -54,18 +53,18 @@ func TestToolFlags(t *testing.T) {
 		slices.Sort(shown)
 		slices.Sort(there)
 		if !slices.Equal(shown, there) {
-			t.Errorf("%s: the page has the flags\n%q, the program\n%q", tool, shown, there)
+			t.Errorf("%s: got flags on the page\n%q, want\n%q", tool, shown, there)
 		}
 		_, codes, _ := strings.Cut(string(help), "exit codes")
 		for _, code := range regexp.MustCompile(`\b(0|1|64|69|74|75|77|126|127) `).FindAllStringSubmatch(codes, -1) {
 			if !regexp.MustCompile(`\b` + code[1] + `\b`).MatchString(section) {
-				t.Errorf("%s: the page does not explain exit code %s", tool, code[1])
+				t.Errorf("%s: exit code %s is missing on the page", tool, code[1])
 			}
 		}
 	}
 	for _, name := range common {
 		if !strings.Contains(page, "`--"+name+"`") {
-			t.Errorf("the page does not explain --%s", name)
+			t.Errorf("--%s is missing on the page", name)
 		}
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestTranscripts sends what docs/reference/commands.md shows as sent, and compares what comes
-// back with what it shows. Each transcript begins with a connection of its own, and with no lock
-// held.
+// The transcripts of docs/reference/commands.md are true: the test sends their input and compares
+// the replies. Each transcript starts with new connections and without locks.
 func TestTranscripts(t *testing.T) {
 	servers := lab.StartMasters(t, 6)
 	list := make([]string, 5)
@@ -36,11 +35,11 @@ func TestTranscripts(t *testing.T) {
 		})
 	}
 	if count < 15 {
-		t.Errorf("the page has %d transcripts only", count)
+		t.Errorf("got only %d transcripts", count)
 	}
 }
 
-// TestTranscriptsPassThrough sends what docs/relay.md shows to the proxy and to Redis itself.
+// The transcripts of docs/relay.md are true for the proxy and for Redis itself.
 func TestTranscriptsPassThrough(t *testing.T) {
 	upstream := lab.StartRedis(t)
 	p := lab.StartProxy(t, "--upstream", upstream.Addr)
@@ -57,17 +56,18 @@ func TestTranscriptsPassThrough(t *testing.T) {
 		}
 	}
 	if count == 0 {
-		t.Error("the page has no transcript")
+		t.Error("docs/relay.md: got no transcript")
 	}
 }
 
-// replay plays one transcript. Lines behind # say who sends from there on.
+// replay plays one transcript. A line that starts with # names the client that sends next.
 func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 	t.Helper()
 	first := dial()
 	c, other := first, (*lab.Client)(nil)
 	for i, line := range b.text {
 		word, rest, _ := strings.Cut(line, " ")
+		at := b.line + 1 + i
 		switch word {
 		case "#":
 			switch rest {
@@ -81,7 +81,7 @@ func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 			case "the first client":
 				c = first
 			default:
-				t.Fatalf("line %d: %q is nobody", b.line+1+i, line)
+				t.Fatalf("line %d: %q names no client", at, line)
 			}
 		case ">":
 			c.Send(known.resolve(rest) + "\r\n")
@@ -90,23 +90,29 @@ func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 				return
 			}
 			if rest == "..." && strings.HasPrefix(b.text[i+1], "#") {
-				continue // the rest of what this client gets is not shown
+				continue // the page does not show the rest of this client's replies
 			}
-			if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
-				t.Fatal(err)
-			}
-			got, err := c.Reader.ReadString('\n')
-			if err != nil {
-				t.Fatalf("line %d: %v", b.line+1+i, err)
-			}
-			if got = strings.TrimSuffix(got, "\r\n"); !known.matches(rest, got) {
-				t.Fatalf("line %d of the page: got\n%q, it says\n%q", b.line+1+i, got, rest)
-			}
+			wantLine(c, at, known, rest)
 		default:
-			t.Fatalf("line %d: %q begins with none of # > <", b.line+1+i, line)
+			t.Fatalf("line %d: %q begins with none of # > <", at, line)
 		}
 	}
 	if n := c.Reader.Buffered(); n != 0 {
-		t.Errorf("%d bytes more have come than the page shows", n)
+		t.Errorf("got %d bytes more than the page shows", n)
+	}
+}
+
+// wantLine reads a line of a reply and compares it with the one at a line of the page.
+func wantLine(c *lab.Client, at int, known tokens, want string) {
+	c.T.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
+		c.T.Fatal(err)
+	}
+	got, err := c.Reader.ReadString('\n')
+	if err != nil {
+		c.T.Fatalf("line %d: %v", at, err)
+	}
+	if got = strings.TrimSuffix(got, "\r\n"); !known.matches(want, got) {
+		c.T.Fatalf("line %d of the page: got\n%q, want\n%q", at, got, want)
 	}
 }

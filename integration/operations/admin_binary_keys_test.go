@@ -8,9 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLocksBinary: LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally
-// in patterns.
-func TestLocksBinary(t *testing.T) {
+// LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally in patterns.
+func TestLocksReturnsBinaryKeys(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on", "--key-prefix", `l[o]c*k?\:`)
 	host := lab.Dial(t, c.Addr)
@@ -28,7 +27,7 @@ func TestLocksBinary(t *testing.T) {
 		for _, lock := range lab.Elements(parts[1]) {
 			key := lab.MapOf(lock)["key"]
 			if !want[key] {
-				t.Errorf("LOCKS named %q", key)
+				t.Errorf("LOCKPROXY LOCKS: got unknown key %q", key)
 			}
 			delete(want, key)
 		}
@@ -37,6 +36,6 @@ func TestLocksBinary(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("LOCKS left out %d locks", len(want))
+		t.Errorf("LOCKPROXY LOCKS: %d locks are missing", len(want))
 	}
 }

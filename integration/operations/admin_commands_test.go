@@ -5,72 +5,88 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lockproxy/integration/lab"
 )
 
-// What operators ask: LOCKINFO, LOCKPROXY, and the shapes of FULL.
+// Commands for operators: LOCKINFO, LOCKPROXY, and the replies of FULL.
 
-// TestShapes: what LOCK FULL and LOCKINFO answer in both protocol versions, and that no part of a
-// token that proves anything is shown.
-func TestShapes(t *testing.T) {
+// LOCK FULL and LOCKINFO reply as documented in both protocol versions, and show no secret part of
+// a token.
+func TestFullAndLockinfoRepliesAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
-	for name, c := range map[string]*lab.Client{"RESP2": p.Near, "RESP3": lab.Dial3(t, p.Addr)} {
-		null, head := lab.Null2, "*16\r\n"
-		if name == "RESP3" {
-			null, head = lab.Null3, "%8\r\n"
-		}
-		reply := c.Do("lock", "job", "30s", "full", "OWNER", "me and you", "WAIT", "5s", "session")
-		parts := lab.Fields(reply)
-		if !strings.HasPrefix(reply, "*3\r\n$57\r\n") || len(parts) != 3 {
-			t.Fatalf("%s: LOCK FULL: %q", name, reply)
-		}
-		token := parts[0]
-		if fence := lab.Number(t, parts[1]); fmt.Sprintf("%016d", fence) != token[:16] || !strings.Contains(reply, "\r\n:"+parts[1]+"\r\n:") {
-			t.Errorf("%s: LOCK FULL: %q, want the number of the token as an integer", name, reply)
-		}
-		if validity := lab.Number(t, parts[2]); validity < 25_000 || validity > 30_000-300-2 {
-			t.Errorf("%s: validity %d, want 30s less 1%% and 2ms and what it took", name, validity)
-		}
-		c.WantDo(null, "LOCK", "job", "30s", "FULL")
-		p.WantHolders(t, "job", 5)
-		reply = c.Do("LOCKINFO", "job")
-		info := lab.MapOf(reply)
-		ttl := lab.Number(t, info["ttl"])
-		want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you", "waiting": "0",
-			"mode": "exclusive", "holders": "1"}
-		if !strings.HasPrefix(reply, head) || fmt.Sprint(info) != fmt.Sprint(want) || ttl < 20_000 || ttl > 30_000 {
-			t.Errorf("%s: LOCKINFO: %q", name, reply)
-		}
-		if strings.Contains(reply, token[17:]) {
-			t.Errorf("%s: LOCKINFO shows the token", name)
-		}
-		c.Unlock("job", token)
-		c.WantDo(null, "LOCKINFO", "job")
-		token = lab.TokenOf(c.Do("LOCK", "job", "30s", "WAIT", "5s"))
-		if info := lab.MapOf(c.Do("LOCKINFO", "job")); !strings.HasPrefix(info["owner"], "127.0.0.1:") {
-			t.Errorf("%s: owner %q of a lock without label, want the client's address", name, info["owner"])
-		}
-		c.Unlock("job", token)
-		for _, s := range p.Masters {
-			s.Do(t, "DEL", "lock:job")
-			if s != p.Masters[4] {
-				s.Do(t, "SET", "lock:job", "of another library", "PX", "10000")
-			}
-		}
-		if info := lab.MapOf(c.Do("LOCKINFO", "job")); info["held"] != "4" || info["fence"] != "0" {
-			t.Errorf("%s: LOCKINFO of another library's lock: %v", name, info)
-		}
-		for _, s := range p.Masters {
-			s.Do(t, "DEL", "lock:job")
-		}
-	}
+	t.Run("RESP2", func(t *testing.T) { wantShapes(p, p.Near, lab.Null2, "*16\r\n") })
+	t.Run("RESP3", func(t *testing.T) { wantShapes(p, lab.Dial3(t, p.Addr), lab.Null3, "%8\r\n") })
 	p.WantNoStray(t)
 }
 
-// TestLocksPaging: LOCKPROXY LOCKS pages over 200 locks and returns each once.
-func TestLocksPaging(t *testing.T) {
+// wantShapes checks the replies to LOCK FULL and LOCKINFO. null is the protocol's null, and head the
+// beginning of LOCKINFO's reply.
+func wantShapes(p *lab.TwoProxies, c *lab.Client, null, head string) {
+	t := c.T
+	t.Helper()
+	start := time.Now()
+	reply := c.Do("lock", "job", "30s", "full", "OWNER", "me and you", "WAIT", "5s", "session")
+	parts := lab.Fields(reply)
+	if !strings.HasPrefix(reply, "*3\r\n$57\r\n") || len(parts) != 3 {
+		t.Fatalf("LOCK FULL: got %q, want three elements", reply)
+	}
+	token := parts[0]
+	if fence := lab.Number(t, parts[1]); fmt.Sprintf("%016d", fence) != token[:16] || !strings.Contains(reply, "\r\n:"+parts[1]+"\r\n:") {
+		t.Errorf("LOCK FULL: got %q, want the number of the token as an integer", reply)
+	}
+	const full = 30_000 - 300 - 2
+	if validity, took := lab.Number(t, parts[2]), millisSince(start); validity < full-took || validity > full {
+		t.Errorf("LOCK FULL: got validity %d, want %d less the time of the attempt, at most %d", validity, full, took)
+	}
+	c.WantDo(null, "LOCK", "job", "30s", "FULL")
+	p.WantHolders(t, "job", 5)
+	reply = c.Do("LOCKINFO", "job")
+	info := lab.MapOf(reply)
+	ttl, took := lab.Number(t, info["ttl"]), millisSince(start)
+	want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you", "waiting": "0",
+		"mode": "exclusive", "holders": "1"}
+	if !strings.HasPrefix(reply, head) || fmt.Sprint(info) != fmt.Sprint(want) || ttl < 30_000-took || ttl > 30_000 {
+		t.Errorf("LOCKINFO: got %q, want %v and ttl 30000 less at most %d", reply, want, took)
+	}
+	if strings.Contains(reply, token[17:]) {
+		t.Error("LOCKINFO: got the secret part of the token")
+	}
+	c.Unlock("job", token)
+	c.WantDo(null, "LOCKINFO", "job")
+	token = lab.TokenOf(c.Do("LOCK", "job", "30s", "WAIT", "5s"))
+	if info := lab.MapOf(c.Do("LOCKINFO", "job")); !strings.HasPrefix(info["owner"], "127.0.0.1:") {
+		t.Errorf("lock without label: got owner %q, want the client's address", info["owner"])
+	}
+	c.Unlock("job", token)
+	wantForeignLock(p, c)
+}
+
+// millisSince returns the milliseconds since start, and one more for rounding.
+func millisSince(start time.Time) int { return int(time.Since(start).Milliseconds()) + 1 }
+
+// wantForeignLock checks LOCKINFO of another library's lock, and removes that.
+func wantForeignLock(p *lab.TwoProxies, c *lab.Client) {
+	t := c.T
+	t.Helper()
+	for _, s := range p.Masters {
+		s.Do(t, "DEL", "lock:job")
+		if s != p.Masters[4] {
+			s.Do(t, "SET", "lock:job", "of another library", "PX", "60000")
+		}
+	}
+	if info := lab.MapOf(c.Do("LOCKINFO", "job")); info["held"] != "4" || info["fence"] != "0" {
+		t.Errorf("LOCKINFO of another library's lock: got %v, want it held on 4, fence 0", info)
+	}
+	for _, s := range p.Masters {
+		s.Do(t, "DEL", "lock:job")
+	}
+}
+
+// LOCKPROXY LOCKS pages over 200 locks and returns each once.
+func TestLocksPagesReturnEachLockOnce(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--admin-commands", "on")
 	const locks = 200
@@ -80,72 +96,76 @@ func TestLocksPaging(t *testing.T) {
 		secrets[key] = p.Near.Lock(key, "60s")[17:]
 	}
 	p.WantHolders(t, fmt.Sprintf("job-%d", locks-1), 5)
-	for _, s := range p.Masters[:2] { // no lock: it holds no majority
+	for _, s := range p.Masters[:2] { // not a lock, because it holds no majority
 		s.Do(t, "SET", "lock:minority", strings.Repeat("a", 56), "PX", "60000")
 	}
-	for i, s := range p.Masters[:2] { // not on the first masters
+	for i, s := range p.Masters[:2] { // locks that the first masters do not have
 		s.Do(t, "DEL", fmt.Sprintf("lock:job-%d", i))
-	}
-	page := func(c *lab.Client, args ...string) map[string]int {
-		seen, cursor := map[string]int{}, "0"
-		for range 1000 {
-			reply := c.Do(append([]string{"LOCKPROXY", "LOCKS", cursor}, args...)...)
-			parts := lab.Elements(reply)
-			if len(parts) != 2 {
-				t.Fatalf("LOCKPROXY LOCKS %s: %q", cursor, reply)
-			}
-			for _, lock := range lab.Elements(parts[1]) {
-				info := lab.MapOf(lock)
-				seen[info["key"]]++
-				if held := lab.Number(t, info["held"]); held < 4 || info["masters"] != "5" || lab.Number(t, info["ttl"]) < 1000 {
-					t.Errorf("%v", info)
-				}
-				if secret := secrets[info["key"]]; secret != "" && strings.Contains(lock, secret) {
-					t.Errorf("LOCKS shows the token of %s", info["key"])
-				}
-			}
-			if cursor = lab.Scalar(parts[0]); cursor == "0" {
-				return seen
-			}
-		}
-		t.Fatal("the cursor does not come back to 0")
-		return nil
 	}
 	for _, c := range []*lab.Client{p.Near, p.Far, lab.Dial3(t, p.Addr)} {
 		for _, args := range [][]string{nil, {"COUNT", "7"}, {"count", "500", "match", "job-*"}} {
-			seen := page(c, args...)
+			seen := pagedLocks(c, secrets, args...)
 			for key, n := range seen {
 				if n != 1 || secrets[key] == "" {
-					t.Errorf("LOCKS %q: %s came %d times", args, key, n)
+					t.Errorf("LOCKPROXY LOCKS %q: got %s %d times, want locks once each", args, key, n)
 				}
 			}
 			if len(seen) != locks {
-				t.Errorf("LOCKS %q: %d locks, want %d", args, len(seen), locks)
+				t.Errorf("LOCKPROXY LOCKS %q: got %d locks, want %d", args, len(seen), locks)
 			}
 		}
 	}
-	if seen := page(p.Far, "MATCH", "job-1?"); len(seen) != 10 {
-		t.Errorf("LOCKS MATCH job-1?: %v, want job-10 to job-19", seen)
+	if seen := pagedLocks(p.Far, secrets, "MATCH", "job-1?"); len(seen) != 10 {
+		t.Errorf("LOCKPROXY LOCKS MATCH job-1?: got %v, want job-10 to job-19", seen)
 	}
 	for _, args := range [][]string{{"LOCKS", "x"}, {"LOCKS", "0", "COUNT", "0"}, {"LOCKS", "0", "COUNT"}, {"LOCKS", "0", "TYPE", "x"}, {"LOCKS"}, {"NOSUCH"}} {
 		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-ERR ") {
-			t.Errorf("LOCKPROXY %q: %q, want an error", args, reply)
+			t.Errorf("LOCKPROXY %q: got %q, want an error", args, reply)
 		}
 	}
 }
 
-// TestOperatorRelease: LOCKPROXY RELEASE frees a lock whoever holds it, and wakes who waits, in
-// either proxy.
-func TestOperatorRelease(t *testing.T) {
+// pagedLocks pages through LOCKPROXY LOCKS, and counts how often each key comes. No lock may show
+// its secret.
+func pagedLocks(c *lab.Client, secrets map[string]string, args ...string) (seen map[string]int) {
+	c.T.Helper()
+	seen = map[string]int{}
+	cursor := "0"
+	for range 1000 {
+		reply := c.Do(append([]string{"LOCKPROXY", "LOCKS", cursor}, args...)...)
+		parts := lab.Elements(reply)
+		if len(parts) != 2 {
+			c.T.Fatalf("LOCKPROXY LOCKS %s: got %q, want two elements", cursor, reply)
+		}
+		for _, lock := range lab.Elements(parts[1]) {
+			info := lab.MapOf(lock)
+			seen[info["key"]]++
+			if held := lab.Number(c.T, info["held"]); held < 4 || info["masters"] != "5" || lab.Number(c.T, info["ttl"]) < 1000 {
+				c.T.Errorf("LOCKPROXY LOCKS: got %v, want it held by at least 4 of 5 masters for a second", info)
+			}
+			if secret := secrets[info["key"]]; secret != "" && strings.Contains(lock, secret) {
+				c.T.Errorf("LOCKPROXY LOCKS: got the secret part of the token of %s", info["key"])
+			}
+		}
+		if cursor = lab.Scalar(parts[0]); cursor == "0" {
+			return seen
+		}
+	}
+	c.T.Fatal("LOCKPROXY LOCKS: the cursor does not return to 0")
+	return nil
+}
+
+// LOCKPROXY RELEASE releases a lock of any holder, and wakes its waiters, through either proxy.
+func TestOperatorReleaseWakesWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--admin-commands", "on")
 	p.Near.WantDo(":0\r\n", "LOCKPROXY", "RELEASE", "job")
 	for _, operator := range []*lab.Client{p.Near, p.Far} {
 		host := lab.Dial(t, p.Addr)
-		token := host.LockSession("job", "5s")
+		token := host.LockSession("job", "60s")
 		p.WantHolders(t, "job", 5)
 		waiter := lab.Dial(t, p.Second.Addr)
-		granted := waiter.Later("LOCK", "job", "60s", "WAIT", "20s")
+		granted := waiter.Later("LOCK", "job", "60s", "WAIT", "60s")
 		p.WaitSubscribed(t, "job")
 		operator.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 		next, _ := lab.WantToken(t, "RELEASE", granted)
@@ -155,9 +175,9 @@ func TestOperatorRelease(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestAdminGate: LOCKS, RELEASE and ADMIT answer on network listeners only with admin-commands, on
-// Unix sockets always; the others everywhere.
-func TestAdminGate(t *testing.T) {
+// LOCKS, RELEASE and ADMIT work on network listeners only with admin-commands, and always on Unix
+// sockets; the other subcommands work everywhere.
+func TestAdminCommandsNeedSettingOrUnixSocket(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	socket := filepath.Join(t.TempDir(), "p.sock")
@@ -166,7 +186,7 @@ func TestAdminGate(t *testing.T) {
 	token := p.Near.Lock("job", "60s")
 	for _, args := range [][]string{{"LOCKS", "0"}, {"RELEASE", "job"}, {"ADMIT", p.Masters[0].Addr}} {
 		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-NOPERM ") {
-			t.Errorf("LOCKPROXY %q without admin-commands: %q", args, reply)
+			t.Errorf("LOCKPROXY %q without admin-commands: got %q, want NOPERM", args, reply)
 		}
 	}
 	p.WantHolders(t, "job", 5)
@@ -175,25 +195,25 @@ func TestAdminGate(t *testing.T) {
 		run := lab.Launch(t, "redis-cli", cli, args...)
 		<-run.Done
 		if out := run.Log.String(); !strings.Contains(out, want.reply) || strings.Contains(out, "NOPERM") {
-			t.Errorf("%s over a Unix socket: %q", want.command, out)
+			t.Errorf("LOCKPROXY %s over a Unix socket: got %q", want.command, out)
 		}
 	}
 	p.Near.WantDo(":0\r\n", "UNLOCK", "job", token)
 
 	if help := p.Near.Do("LOCKPROXY", "help"); !strings.HasPrefix(help, "*") || !strings.Contains(help, "RELEASE <key>") {
-		t.Errorf("LOCKPROXY HELP: %q", help)
+		t.Errorf("LOCKPROXY HELP: got %q", help)
 	}
 	if info := lab.Scalar(p.Near.Do("LOCKPROXY", "INFO")); !strings.Contains(info, "lockproxy_version:") || p.Near.Counter("granted") < 1 {
-		t.Errorf("LOCKPROXY INFO: %q", info)
+		t.Errorf("LOCKPROXY INFO: got %q", info)
 	}
 	p.Masters[0].Kill()
-	lab.WaitFor(t, "the dead master seen", lab.Patience, func() bool {
+	lab.WaitFor(t, "the dead master reported as down", lab.Patience, func() bool {
 		return lab.MapOf(lab.Elements(p.Far.Do("LOCKPROXY", "MASTERS"))[0])["state"] == "down"
 	})
 	for name, c := range map[string]*lab.Client{"*24\r\n": p.Near, "%12\r\n": lab.Dial3(t, p.Addr)} {
 		list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))
 		if len(list) != 5 {
-			t.Fatalf("LOCKPROXY MASTERS: %q", list)
+			t.Fatalf("LOCKPROXY MASTERS: got %q, want 5 masters", list)
 		}
 		for i, master := range list {
 			info, state := lab.MapOf(master), "voting"
@@ -202,7 +222,7 @@ func TestAdminGate(t *testing.T) {
 			}
 			if !strings.HasPrefix(master, name) || info["address"] != p.Masters[i].Addr || info["state"] != state ||
 				(info["reason"] == "") != (i > 0 && info["slow_ms"] == "0") {
-				t.Errorf("LOCKPROXY MASTERS: %q", master)
+				t.Errorf("LOCKPROXY MASTERS: got %q, want state %s", master, state)
 			}
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What operators get by HTTP from a running proxy.
+// The HTTP endpoints for operators.
 
-// TestMetricsCount: commands, locks, bytes and masters are counted as they happened.
-func TestMetricsCount(t *testing.T) {
+// Each event on commands, locks, bytes and masters is counted once.
+func TestMetricsCountEachEventOnce(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t)
 	before := map[string]float64{}
-	series := map[string]float64{ // how much each is to grow
+	series := map[string]float64{ // the wanted growth of each
 		`lockproxy_lock_commands_total{command="lock",outcome="granted"}`:           4,
-		`lockproxy_master_strays_cleaned_total{master="` + o.Masters[2].Addr + `"}`: 1, // what it granted of "split"
+		`lockproxy_master_strays_cleaned_total{master="` + o.Masters[2].Addr + `"}`: 1, // its grant of "split"
 		`lockproxy_lock_commands_total{command="lock",outcome="taken"}`:             2,
 		`lockproxy_lock_commands_total{command="lock",outcome="timeout"}`:           1,
 		`lockproxy_lock_commands_total{command="lock",outcome="invalid"}`:           2,
@@ -51,32 +51,9 @@ func TestMetricsCount(t *testing.T) {
 	for name := range series {
 		before[name] = o.Metric(name)
 	}
-	c := lab.Dial(t, o.Proxies[0].Addr)
-	token := c.Lock("a", "10s")
-	c.WantDo(lab.Null2, "LOCK", "a", "10s")
-	c.WantDo(lab.Null2, "LOCK", "a", "10s", "WAIT", "50ms")
-	c.Do("LOCK", "a", "0")
-	c.Do("LOCK", "a")
-	c.WantDo(":1\r\n", "EXTEND", "a", token, "10s")
-	c.Do("LOCKINFO", "a")
-	c.Unlock("a", token)
-	c.WantDo(":0\r\n", "UNLOCK", "a", token)
-	c.WantDo(":0\r\n", "EXTEND", "a", token, "10s")
-	c.Unlock("b", c.Lock("b", "10s"))
-	c.Do("LOCKPROXY", "LOCKS", "0")
-	c.WantDo("+PONG\r\n", "PING")
-	for _, m := range o.Masters[:2] {
-		m.Must(t, "SET", "lock:split", "another library", "PX", "10000")
-	}
-	c.WantDo(lab.Null2, "LOCK", "split", "10s")
-	value := strings.Repeat("v", 100_000)
-	c.WantDo(lab.Bulk(value), "ECHO", value)
-	c.LockSession("s", "10s")
-	if lab.TokenOf(c.Do("LOCK", "w", "2s", "WAIT", "1s")) == "" {
-		t.Error("WAIT for a free lock")
-	}
+	c := causeEvents(t, o)
 	if n := o.Metric("lockproxy_session_locks"); n != 1 {
-		t.Errorf("%v session locks while one is held", n)
+		t.Errorf("got %v session locks, want 1", n)
 	}
 	c.Close()
 	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
@@ -86,11 +63,11 @@ func TestMetricsCount(t *testing.T) {
 		switch {
 		case name == "lockproxy_client_received_bytes_total":
 			if got < 100_000 || got > 103_000 {
-				t.Errorf("%v bytes received, of a value of 100,000 and some commands", got)
+				t.Errorf("lockproxy_client_received_bytes_total grew by %v, want 100,000 to 103,000", got)
 			}
-		case strings.HasPrefix(name, "lockproxy_master_votes_refused"): // the one that waits asks more than once
+		case strings.HasPrefix(name, "lockproxy_master_votes_refused"): // the waiting LOCK asks more than once
 			if got < 2 {
-				t.Errorf("%s grew by %v, want 2 at least", name, got)
+				t.Errorf("%s grew by %v, want at least 2", name, got)
 			}
 		case got != growth:
 			t.Errorf("%s grew by %v, want %v", name, got, growth)
@@ -98,55 +75,98 @@ func TestMetricsCount(t *testing.T) {
 	}
 }
 
-// TestMonitoringNames: every metric that the dashboard and the alert rules name is there in a
-// running proxy, with the labels that they choose by.
-func TestMonitoringNames(t *testing.T) {
+// causeEvents causes the events of TestMetricsCountEachEventOnce, and returns a client with a
+// session lock.
+func causeEvents(t *testing.T, o *lab.Operators) *lab.Client {
+	t.Helper()
+	c := lab.Dial(t, o.Proxies[0].Addr)
+	token := c.Lock("a", "60s")
+	c.WantDo(lab.Null2, "LOCK", "a", "60s")
+	c.WantDo(lab.Null2, "LOCK", "a", "60s", "WAIT", "50ms")
+	c.Do("LOCK", "a", "0")
+	c.Do("LOCK", "a")
+	c.WantDo(":1\r\n", "EXTEND", "a", token, "60s")
+	c.Do("LOCKINFO", "a")
+	c.Unlock("a", token)
+	c.WantDo(":0\r\n", "UNLOCK", "a", token)
+	c.WantDo(":0\r\n", "EXTEND", "a", token, "60s")
+	c.Unlock("b", c.Lock("b", "60s"))
+	c.Do("LOCKPROXY", "LOCKS", "0")
+	c.WantDo("+PONG\r\n", "PING")
+	for _, m := range o.Masters[:2] {
+		m.Must(t, "SET", "lock:split", "another library", "PX", "60000")
+	}
+	c.WantDo(lab.Null2, "LOCK", "split", "10s")
+	value := strings.Repeat("v", 100_000)
+	c.WantDo(lab.Bulk(value), "ECHO", value)
+	c.LockSession("s", "60s")
+	if lab.TokenOf(c.Do("LOCK", "w", "60s", "WAIT", "60s")) == "" {
+		t.Error("LOCK WAIT of a free lock: got no token")
+	}
+	return c
+}
+
+// Every metric of the dashboard and the alert rules exists in a running proxy, with the labels that
+// they select.
+func TestDashboardsUseExistingMetrics(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t)
 	_, text := o.Get("GET", "/metrics", "", "")
-	there := map[string]bool{}
-	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
-	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
-		there[series[1]] = true
-		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
-			there[series[1]+" "+label[1]] = true
-			there[series[1]+" "+label[1]+" "+label[2]] = true
-		}
-	}
+	exists := exposedSeries(text)
 	used := 0
 	for _, expr := range monitoringQueries(t) {
 		for _, selector := range regexp.MustCompile(`\b((?:lockproxy|go|process)_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(expr, -1) {
-			name := selector[1]
 			used++
-			if !there[name] {
-				t.Errorf("there is no metric %s:\n%s", name, expr)
-			}
-			for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(selector[2], -1) {
-				label, values := match[1], strings.Split(match[3], "|")
-				if label == "job" || label == "instance" { // of the scrape
-					continue
-				}
-				for _, value := range values {
-					if !there[name+" "+label+" "+value] {
-						t.Errorf("there is no %s{%s=%q}:\n%s", name, label, value, expr)
-					}
-				}
-			}
-			_, after, _ := strings.Cut(expr, " by (")
-			by, _, _ := strings.Cut(after, ")")
-			for label := range strings.SplitSeq(by, ", ") {
-				if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !there[name+" "+label] {
-					t.Errorf("%s has no label %s:\n%s", name, label, expr)
-				}
-			}
+			wantSelected(t, exists, expr, selector[1], selector[2])
 		}
 	}
 	if used < 60 {
-		t.Errorf("only %d metrics were found in the dashboard and the rules", used)
+		t.Errorf("got %d uses of metrics in the dashboard and the rules, want at least 60", used)
 	}
 }
 
-// monitoringQueries are all expressions of the dashboard and the alert rules.
+// exposedSeries returns a set of "name", "name label" and "name label value" of all metrics in text.
+func exposedSeries(text string) map[string]bool {
+	exists := map[string]bool{}
+	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
+	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
+		exists[series[1]] = true
+		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
+			exists[series[1]+" "+label[1]] = true
+			exists[series[1]+" "+label[1]+" "+label[2]] = true
+		}
+	}
+	return exists
+}
+
+// wantSelected checks that a metric of an expression exists, with the label values that its matchers
+// select and the labels that the expression groups by.
+func wantSelected(t *testing.T, exists map[string]bool, expr, name, matchers string) {
+	t.Helper()
+	if !exists[name] {
+		t.Errorf("got no metric %s, used in:\n%s", name, expr)
+	}
+	for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(matchers, -1) {
+		label, values := match[1], strings.Split(match[3], "|")
+		if label == "job" || label == "instance" { // the scrape adds them
+			continue
+		}
+		for _, value := range values {
+			if !exists[name+" "+label+" "+value] {
+				t.Errorf("got no %s{%s=%q}, used in:\n%s", name, label, value, expr)
+			}
+		}
+	}
+	_, after, _ := strings.Cut(expr, " by (")
+	by, _, _ := strings.Cut(after, ")")
+	for label := range strings.SplitSeq(by, ", ") {
+		if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !exists[name+" "+label] {
+			t.Errorf("%s: got no label %s, used in:\n%s", name, label, expr)
+		}
+	}
+}
+
+// monitoringQueries returns all expressions of the dashboard and the alert rules.
 func monitoringQueries(t *testing.T) (queries []string) {
 	t.Helper()
 	dashboard, err := os.ReadFile("../../admin/monitoring/dashboard.json")
@@ -173,14 +193,14 @@ func monitoringQueries(t *testing.T) (queries []string) {
 		queries = append(queries, m[1]+m[2])
 	}
 	if alerts := strings.Count(string(rules), "- alert: "); len(queries)-before != alerts || before < 30 {
-		t.Errorf("%d queries in the dashboard, %d for %d alerts", before, len(queries)-before, alerts)
+		t.Errorf("got %d queries in the dashboard and %d for %d alerts", before, len(queries)-before, alerts)
 	}
 	return queries
 }
 
-// TestReadiness: ready is a majority and the upstream; whatever is missing is named, and the
-// process is healthy all along.
-func TestReadiness(t *testing.T) {
+// A proxy is ready with a majority and the upstream; readyz names what is missing, and healthz
+// stays good.
+func TestReadyzNamesMissingServers(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t, "--max-ttl", "2s")
 	ready := func(what string, code int, words ...string) {
@@ -194,10 +214,10 @@ func TestReadiness(t *testing.T) {
 				return !strings.Contains(text, one) && (other == "" || !strings.Contains(text, other))
 			})
 		}) {
-			t.Fatalf("%s: want %d with %q, got %s", what, code, words, last)
+			t.Fatalf("%s: readyz: got %[4]s, want %[2]d with %[3]q", what, code, words, last)
 		}
 		if code, text := o.Get("GET", "/healthz", "", ""); code != 200 || text != "ok\n" {
-			t.Errorf("%s: healthz says %d %q", what, code, text)
+			t.Errorf("%s: healthz: got %d %q, want 200 ok", what, code, text)
 		}
 	}
 	ready("at the start", 200, "ready")
@@ -206,11 +226,11 @@ func TestReadiness(t *testing.T) {
 	o.Masters[1].Kill()
 	ready("two of three away", 503, "1 of 3 masters can vote, 2 needed", o.Masters[0].Addr+" refused the connection", o.Masters[1].Addr+" ")
 	o.Masters[0].RestartEmpty(t)
-	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in or waits for 1 more to be reached") // the first for 2s at most
+	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in or waits for 1 more to be reached") // the first waits 2s at most, or for the second
 	o.Masters[1].RestartEmpty(t)
 	ready("they vote again", 200, "ready")
 	if n := o.Metric(`lockproxy_master_quarantines_total{master="` + o.Masters[0].Addr + `"}`); n != 1 {
-		t.Errorf("%v quarantines, want 1", n)
+		t.Errorf("got %v quarantines, want 1", n)
 	}
 	o.Upstream.Pause(t)
 	ready("a hung upstream", 503, "upstream "+o.Upstream.Addr+": i/o timeout")
@@ -219,9 +239,9 @@ func TestReadiness(t *testing.T) {
 	o.Upstream.Kill()
 	ready("no upstream", 503, "upstream "+o.Upstream.Addr+": connection ")
 	if o.Metric("lockproxy_upstream_up") != 0 {
-		t.Error("lockproxy_upstream_up is not 0")
+		t.Error("lockproxy_upstream_up: got 1, want 0")
 	}
-	o.Proxies[0].Signal(syscall.SIGSTOP) // a client that holds a request open must not keep the process from ending
+	o.Proxies[0].Signal(syscall.SIGSTOP) // a client with an incomplete request must not delay the end of the process
 	conn, err := lab.Connect(o.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -230,13 +250,13 @@ func TestReadiness(t *testing.T) {
 	conn.Put("GET /metrics HTTP/1.1\r\n")
 	o.Proxies[0].Resume()
 	if !o.Proxies[0].Stop(t) {
-		t.Error("half a request keeps the process")
+		t.Error("the process did not end beside an incomplete HTTP request")
 	}
 }
 
-// TestAdminToken: the token of a file is asked for, and a new one counts after SIGHUP; no master
-// and no token is shown that is not to be.
-func TestAdminToken(t *testing.T) {
+// admin-listen asks for the token of the file, and for a new one after SIGHUP; no reply or log
+// line shows a token, or a master if show-masters is off.
+func TestAdminListenWantsToken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(token string) {
@@ -247,10 +267,10 @@ func TestAdminToken(t *testing.T) {
 	write("first-token")
 	o := lab.StartOperators(t, "--admin-token-file", file, "--show-masters", "false")
 	if code, _ := o.Get("GET", "/metrics", "", ""); code != 401 {
-		t.Errorf("without a token: %d", code)
+		t.Errorf("without a token: got %d, want 401", code)
 	}
 	o.Masters[2].Kill()
-	lab.WaitFor(t, "a master that is away", lab.Patience, func() bool {
+	lab.WaitFor(t, "a master reported as down", lab.Patience, func() bool {
 		_, text := o.Get("GET", "/metrics", "first-token", "")
 		return strings.Contains(text, `lockproxy_master_state{master="master 3",state="down"} 1`)
 	})
@@ -258,21 +278,21 @@ func TestAdminToken(t *testing.T) {
 	_, ready := o.Get("GET", "/readyz", "first-token", "")
 	for _, m := range o.Masters {
 		if strings.Contains(metrics+ready, m.Addr) {
-			t.Errorf("master %s is named", m.Addr)
+			t.Errorf("got the address of master %s although show-masters is off", m.Addr)
 		}
 	}
 	write("second-token")
 	o.Proxies[0].Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the new token", lab.Patience, func() bool { code, _ := o.Get("GET", "/metrics", "second-token", ""); return code == 200 })
 	if code, _ := o.Get("GET", "/metrics", "first-token", ""); code != 401 {
-		t.Errorf("the old token: %d", code)
+		t.Errorf("old token: got %d, want 401", code)
 	}
 	for _, path := range []string{"/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap"} {
 		if code, text := o.Get("GET", path, "second-token", ""); code != 200 || strings.Contains(text, "second-token") {
-			t.Errorf("%s: %d", path, code)
+			t.Errorf("%s: got %d", path, code)
 		}
 	}
 	if log := o.Proxies[0].Log.String(); strings.Contains(log, "first-token") || strings.Contains(log, "second-token") {
-		t.Error("the log has the token")
+		t.Error("got the token in the log")
 	}
 }

@@ -58,8 +58,8 @@ func (a *authority) write(path, kind string, der []byte) {
 	}
 }
 
-// issue writes a certificate for a host name and addresses, and its key. A second one for the same
-// name takes its place.
+// issue writes a certificate for a host name and addresses, and its key. A second one for the
+// same name replaces it.
 func (a *authority) issue(name string, ips ...net.IP) (cert, key string) {
 	a.t.Helper()
 	private := a.newKey()
@@ -79,7 +79,7 @@ func (a *authority) issue(name string, ips ...net.IP) (cert, key string) {
 	return cert, key
 }
 
-// client trusts a and shows a certificate, if cert is not empty.
+// client returns a configuration that trusts a, and shows a certificate if cert is not empty.
 func (a *authority) client(cert, key string) *tls.Config {
 	a.t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}

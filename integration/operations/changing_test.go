@@ -12,11 +12,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The steps of docs/operations.md, as an operator takes them.
+// The procedures of docs/operations.md, as an operator runs them.
 
-// TestChangingMaxTTL walks "With a pause, all at once". Each message on the way names the next
-// step, only locks stop, and only for the larger max-ttl.
-func TestChangingMaxTTL(t *testing.T) {
+// The procedure "With a pause, all at once" works: each message names the next step, only locks
+// stop, and only for the larger max-ttl.
+func TestMaxTTLChangesAllAtOnce(t *testing.T) {
 	t.Parallel()
 	const before, after = time.Second, 2 * time.Second
 	l := lab.StartGuarded(t, before, lab.Config{Proxies: 2})
@@ -33,7 +33,7 @@ func TestChangingMaxTTL(t *testing.T) {
 		says := "belongs to proxies with max-ttl 1000ms (here 2000ms): set the same here, " +
 			"or stop those proxies and send LOCKPROXY ADMIT " + s.Addr + " to this one"
 		if !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, says) || lab.ReasonOf(near, i) != says || !one.Says(says) {
-			t.Errorf("master %d: LOCK says %q, MASTERS %q", i+1, reply, lab.ReasonOf(near, i))
+			t.Errorf("master %d: LOCK: got %q, LOCKPROXY MASTERS: got %q", i+1, reply, lab.ReasonOf(near, i))
 		}
 	}
 	lab.UnlockSurely(t, far, "job", lab.LockSoon(t, far, "job"))
@@ -44,7 +44,7 @@ func TestChangingMaxTTL(t *testing.T) {
 	}
 	lab.WaitStates(t, far, lab.Patience, "refused", "refused", "refused")
 	if reply := far.Do("LOCK", "job", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, "set the same here") {
-		t.Errorf("LOCK through the old proxy: %q", reply)
+		t.Errorf("LOCK through the old proxy: got %q, want NOQUORUM", reply)
 	}
 	far.WantDo("+OK\r\n", "SET", "a", "1")
 	far.Do("UNLOCK", "held", held)
@@ -55,13 +55,13 @@ func TestChangingMaxTTL(t *testing.T) {
 		lab.WaitStates(t, c, after+lab.Patience, "voting", "voting", "voting")
 	}
 	if took := time.Since(start); took < after {
-		t.Errorf("the masters voted %v after ADMIT", took)
+		t.Errorf("the masters voted %v after ADMIT, want at least %v", took, after)
 	}
-	near.Unlock("job", near.Lock("job", "2s"))
+	lab.UnlockSurely(t, near, "job", lab.LockSoon(t, near, "job", "2s"))
 }
 
-// TestChangingMaxTTLByPrefix walks "Without a pause, one application after the other".
-func TestChangingMaxTTLByPrefix(t *testing.T) {
+// The procedure "Without a pause, one application after the other" works.
+func TestMaxTTLChangesByPrefix(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 10*time.Second, lab.Config{})
 	old := lab.Dial(t, l.Proxies[0].Addr)
@@ -71,12 +71,12 @@ func TestChangingMaxTTLByPrefix(t *testing.T) {
 	host.Unlock("job", lab.LockSoon(t, host, "job", "20s"))
 	lab.WaitAllVote(t, l, old)
 	old.WantDo(":1\r\n", "EXTEND", "held", token, "10s")
-	host.Unlock("held", host.Lock("held", "20s")) // they do not exclude each other
+	host.Unlock("held", host.Lock("held", "20s")) // the two namespaces do not exclude each other
 	old.Unlock("held", token)
 }
 
-// TestNewPassword walks the rotation of the masters' password: no lock fails on the way.
-func TestNewPassword(t *testing.T) {
+// During the rotation of the masters' password no lock fails.
+func TestMastersPasswordRotates(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "masters")
 	write := func(password string) {
@@ -90,7 +90,7 @@ func TestNewPassword(t *testing.T) {
 		t.Helper()
 		for _, s := range masters {
 			if got := lab.AskAs(t, s, password, args...); strings.HasPrefix(got, "-") {
-				t.Fatalf("%q: %q", args, got)
+				t.Fatalf("%q: got %q", args, got)
 			}
 		}
 	}
@@ -116,9 +116,8 @@ func TestNewPassword(t *testing.T) {
 	host.WantDo(":1\r\n", "EXTEND", "held", token, "60s")
 }
 
-// TestUpgradeUnixSocket walks the upgrade of a proxy with a Unix socket: who connects to the link
-// always finds a proxy.
-func TestUpgradeUnixSocket(t *testing.T) {
+// During the upgrade of a proxy with a Unix socket, each connection to the link finds a proxy.
+func TestUnixSocketUpgradeLosesNoConnection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	link, next := filepath.Join(dir, "lockproxy.sock"), filepath.Join(dir, "next")
@@ -139,22 +138,22 @@ func TestUpgradeUnixSocket(t *testing.T) {
 	if err := os.Rename(next, link); err != nil { // step 3
 		t.Fatal(err)
 	}
-	lab.Pass(t, 100*time.Millisecond) // for the last one that found the old link
+	lab.Pass(t, 100*time.Millisecond) // for a client that resolved the old link
 	old.Stop(t)                       // step 4
 	close(stop)
 	if wrong := <-done; wrong != "" {
 		t.Error(wrong)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, "*.sock")); err != nil || len(names) != 2 {
-		t.Errorf("there are %q, %v; want b.sock and the link", names, err)
+		t.Errorf("got files %q, %v, want b.sock and the link", names, err)
 	}
 	if wrong := connectOnce(link); wrong != "" {
 		t.Error(wrong)
 	}
 }
 
-// connectOften connects to a Unix socket and asks, until stop is closed. It returns what went
-// wrong.
+// connectOften connects to a Unix socket and sends PING until stop is closed. It returns the first
+// fault, or "".
 func connectOften(path string, stop <-chan struct{}) string {
 	for {
 		select {

@@ -16,10 +16,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Listeners of the whole program: several at once, TLS, certificates that change, Unix sockets,
-// the PROXY protocol.
+// Listeners of the whole program: several at once, TLS, changing certificates, Unix sockets, the
+// PROXY protocol.
 
-// listening returns the addresses of the ready line.
+// listening returns the addresses in the ready line of the log.
 func listening(t testing.TB, p *lab.Proxy) []string {
 	t.Helper()
 	for line := range strings.Lines(p.Log.String()) {
@@ -31,7 +31,7 @@ func listening(t testing.TB, p *lab.Proxy) []string {
 			return entry.Listen
 		}
 	}
-	t.Fatal("no ready line")
+	t.Fatal("the log has no ready line")
 	return nil
 }
 
@@ -61,9 +61,8 @@ func (c *overTLS) do(args ...string) (string, error) {
 	return lab.ReadFrame(c.br)
 }
 
-// TestTLSClients: mutual TLS in front of the whole program, and certificates that change while
-// clients are connected.
-func TestTLSClients(t *testing.T) {
+// Mutual TLS works for the whole program, and certificates change while clients are connected.
+func TestMutualTLSAndNewCertificates(t *testing.T) {
 	t.Parallel()
 	a, other := newAuthority(t), newAuthority(t)
 	local := net.IPv4(127, 0, 0, 1)
@@ -87,14 +86,7 @@ func TestTLSClients(t *testing.T) {
 	if token, _ := old.do("LOCK", "job", "60s"); lab.TokenOf(token) == "" {
 		t.Errorf("LOCK: %q", token)
 	}
-	stranger, strangerKey := other.issue("stranger")
-	for name, config := range map[string]*tls.Config{"none": a.client("", ""), "of another authority": a.client(stranger, strangerKey)} {
-		if conn, err := dialTLS(t, addr, config); err == nil { // with TLS 1.3 the refusal comes with the first read
-			if got, err := conn.do("PING"); err == nil {
-				t.Errorf("with a certificate %s: %q", name, got)
-			}
-		}
-	}
+	wantCertificateNeeded(t, addr, a, other)
 
 	serial := func() string {
 		conn, err := dialTLS(t, addr, good)
@@ -113,28 +105,41 @@ func TestTLSClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "the complaint", lab.Patience, func() bool { return strings.Contains(c.Log.String(), "nothing was reloaded") })
+	lab.WaitFor(t, "the log line about the broken key", lab.Patience, func() bool { return strings.Contains(c.Log.String(), "nothing was reloaded") })
 	if now := serial(); now != first || !strings.Contains(c.Log.String(), key) || strings.Contains(c.Log.String(), string(intact)) {
-		t.Errorf("after a broken key the certificate is %s, was %s", now, first)
+		t.Errorf("after a broken key: got certificate %s, want %s and no key in the log", now, first)
 	}
 	a.issue("server", local)
 	c.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the new certificate", lab.Patience, func() bool { return serial() != first })
 	wantDo(old, "+PONG\r\n", "PING")
 
-	// A client that does not go on with its handshake keeps nobody waiting.
+	// Clients that stop in the middle of the handshake delay no other client.
 	for range 20 {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			defer conn.Close()
 			io.WriteString(conn, "\x16\x03\x01")
 		}
 	}
-	serial() // beside 20 that hang
+	serial() // beside 20 unfinished handshakes
 }
 
-// TestProxyProtocol: the address of the header is the client's, in the log; without a header no
-// client, and when the setting is off the header is nothing but a strange command.
-func TestProxyProtocol(t *testing.T) {
+// wantCertificateNeeded fails if a client without a certificate of a is served.
+func wantCertificateNeeded(t *testing.T, addr string, a, other *authority) {
+	t.Helper()
+	stranger, strangerKey := other.issue("stranger")
+	for name, config := range map[string]*tls.Config{"none": a.client("", ""), "of another authority": a.client(stranger, strangerKey)} {
+		if conn, err := dialTLS(t, addr, config); err == nil { // with TLS 1.3 the refusal comes with the first read
+			if got, err := conn.do("PING"); err == nil {
+				t.Errorf("PING with certificate %q: got %q, want an error", name, got)
+			}
+		}
+	}
+}
+
+// The header's address is the client's address in the log; a connection without a header is
+// closed; with the setting off the header is an unknown command.
+func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	cert, key := a.issue("server", net.IPv4(127, 0, 0, 1))
@@ -164,7 +169,7 @@ func TestProxyProtocol(t *testing.T) {
 	conn := &overTLS{Conn: tls.Client(under, a.client("", ""))}
 	conn.br = bufio.NewReader(conn.Conn)
 	if got, err := conn.do("LOCKPROXY", "RELEASE", "job"); got != ":0\r\n" {
-		t.Errorf("over TLS: %q %v", got, err)
+		t.Errorf("LOCK over TLS: got %q, %v", got, err)
 	}
 	lab.WaitFor(t, "the address of the client with TLS", lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"client":"192.0.2.79:5557"`) })
 	without := lab.Dial(t, plain)
@@ -178,26 +183,25 @@ func TestProxyProtocol(t *testing.T) {
 	io.WriteString(local, lab.Encode("PING"))
 	local.SetDeadline(time.Now().Add(lab.Patience))
 	if got, err := lab.ReadFrame(bufio.NewReader(local)); got != "+PONG\r\n" {
-		t.Errorf("a Unix socket has no header: %q %v", got, err)
+		t.Errorf("PING over a Unix socket, without a header: got %q, %v", got, err)
 	}
 
 	off := lab.StartProxy(t, "--upstream", servers[0].Addr, "--restart-guard", "off", "--admin-commands", "on")
 	liar := lab.Dial(t, off.Addr)
 	liar.Send("PROXY TCP4 192.0.2.99 198.51.100.1 5555 6380\r\n")
 	if got := liar.Frame(); !strings.HasPrefix(got, "-ERR unknown command") {
-		t.Errorf("off: %q", got)
+		t.Errorf("header with the setting off: got %q", got)
 	}
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(liar.Do("LOCK", "job", "60s")) != "" })
 	liar.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
-	lab.WaitFor(t, "the log", lab.Patience, func() bool { return strings.Contains(off.Log.String(), "lock released by an operator") })
+	lab.WaitFor(t, "the log line of the release", lab.Patience, func() bool { return strings.Contains(off.Log.String(), "lock released by an operator") })
 	if strings.Contains(off.Log.String(), "192.0.2.99") {
-		t.Error("a header is believed although proxy-protocol is off")
+		t.Error("the log has the header's address although proxy-protocol is off")
 	}
 }
 
-// TestProxyHeaderBesideSilent: connections that send no header, however many, do not delay one
-// that does.
-func TestProxyHeaderBesideSilent(t *testing.T) {
+// Any number of connections that send no header does not delay one that does.
+func TestSilentConnectionsDelayNoProxyHeader(t *testing.T) {
 	t.Parallel()
 	const crowd = 3000
 	s := lab.StartRedis(t)
@@ -205,7 +209,7 @@ func TestProxyHeaderBesideSilent(t *testing.T) {
 	for name, said := range map[string]string{"silent": "", "half a header": "PROXY TCP4 192.0.2.1 "} {
 		t.Run(name, func(t *testing.T) {
 			for range crowd {
-				_ = lab.Dial(t, p.Addr).Put(said) // one that had to go does not matter
+				_ = lab.Dial(t, p.Addr).Put(said) // the proxy may have closed it
 			}
 			host := lab.Dial(t, p.Addr)
 			host.Send("PROXY TCP4 192.0.2.1 198.51.100.1 56324 6380\r\n")
@@ -214,8 +218,8 @@ func TestProxyHeaderBesideSilent(t *testing.T) {
 	}
 }
 
-// TestUnixModeSetting: the socket's mode is that of the setting in the running program.
-func TestUnixModeSetting(t *testing.T) {
+// The socket has the mode of the setting.
+func TestUnixModeAppliesToSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	s := lab.StartRedis(t)

@@ -1,6 +1,6 @@
-// Package operations shows what operators rely on: settings, listening, TLS, Sentinel, reload,
-// upgrade, HTTP, logs, the end on a signal, and the subcommands. It holds tests only, of the built
-// binary; see lab.
+// Package operations tests the features that operators rely on: settings, listening, TLS,
+// Sentinel, reload, upgrade, HTTP, logs, the end on a signal, and the subcommands. It has only
+// tests, of the built binary; see lab.
 package operations
 
 import (

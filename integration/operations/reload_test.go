@@ -14,7 +14,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// reloading is a proxy whose settings are in a file.
+// reloading is a proxy with its settings in a file.
 type reloading struct {
 	*lab.Proxy
 	path, servers string
@@ -31,7 +31,7 @@ func startReloading(t *testing.T, text string) *reloading {
 	return r
 }
 
-// write puts settings into the file, behind those of the servers, which take three lines.
+// write puts settings into the file, after those of the servers, which take three lines.
 func (r *reloading) write(t *testing.T, text string) {
 	t.Helper()
 	if err := os.WriteFile(r.path, []byte(r.servers+text), 0o600); err != nil {
@@ -39,7 +39,7 @@ func (r *reloading) write(t *testing.T, text string) {
 	}
 }
 
-// hangup sends SIGHUP, waits for a line with the message, and returns all that was logged since.
+// hangup sends SIGHUP, waits for a log line with the message, and returns the log since then.
 func (r *reloading) hangup(t *testing.T, message string) string {
 	t.Helper()
 	before := len(r.Log.String())
@@ -48,9 +48,9 @@ func (r *reloading) hangup(t *testing.T, message string) string {
 	return r.Log.String()[before:]
 }
 
-// TestReload: what can change does, what cannot is named with both values, a broken file changes
-// nothing and says what is wrong and where; and under load no connection is dropped.
-func TestReload(t *testing.T) {
+// A reload changes the settings that can change and names the others with both values; a broken
+// file changes nothing, and the log names fault and line. Under load no connection is dropped.
+func TestReloadChangesSettings(t *testing.T) {
 	t.Parallel()
 	r := startReloading(t, "max-clients: 100\n")
 	stop := r.load(t, 20)
@@ -64,20 +64,20 @@ func TestReload(t *testing.T) {
 		`slow-client-timeout \"300s\" becomes \"10s\"`,
 	} {
 		if !strings.Contains(said, want) {
-			t.Errorf("no word of %s in\n%s", want, said)
+			t.Errorf("the log does not mention %s:\n%s", want, said)
 		}
 	}
 	if now, later, _ := strings.Cut(said, "need a restart"); strings.Contains(now[strings.LastIndex(now, "settings reloaded"):], "max-ttl") || strings.Contains(later, "min-ttl") {
-		t.Errorf("what is in force and what is not are mixed:\n%s", said)
+		t.Errorf("the log mixes changed settings with others:\n%s", said)
 	}
 	if got := host.Do("LOCKPROXY", "LOCKS", "0"); strings.HasPrefix(got, "-") {
-		t.Errorf("admin-commands are not on: %q", got)
+		t.Errorf("LOCKPROXY with admin-commands on: got %q", got)
 	}
 	host.WantDo("-ERR ttl 10 is under min-ttl 1000: it is 10ms, and 1s to 60s is allowed\r\n", "LOCK", "a", "10ms")
 	if got := host.Do("LOCKPROXY", "MASTERS"); !strings.Contains(got, "master 3") {
-		t.Errorf("show-masters is still true: %q", got)
+		t.Errorf("LOCK with show-masters off: got %q", got)
 	}
-	host.Unlock("long", host.Lock("long", "60s")) // max-ttl waits for a restart
+	host.Unlock("long", host.Lock("long", "60s")) // the new max-ttl needs a restart
 	lab.Dial(t, r.Addr).Want("-ERR max number of clients reached\r\n")
 	held := host.Lock("held", "60s")
 	r.write(t, "max-clients: 100\nmin-ttl: 1s\nmax-waiters: 1\n")
@@ -86,7 +86,7 @@ func TestReload(t *testing.T) {
 	first.Send(lab.Encode("LOCK", "held", "60s", "WAIT", "30s"))
 	host.WaitWaiting(1)
 	if got := lab.Dial(t, r.Addr).Do("LOCK", "held", "60s", "WAIT", "1s"); !strings.HasPrefix(got, "-LOCKQUEUEFULL") {
-		t.Errorf("the second waiter: %q", got)
+		t.Errorf("second waiter: got %q, want LOCKQUEUEFULL", got)
 	}
 	host.Unlock("held", held)
 
@@ -102,12 +102,12 @@ func TestReload(t *testing.T) {
 	} {
 		r.write(t, text)
 		if said := r.hangup(t, "nothing was reloaded"); !strings.Contains(said, want) {
-			t.Errorf("%q: no word of %s in\n%s", text, want, said)
+			t.Errorf("settings %q: the log does not mention %s:\n%s", text, want, said)
 		}
 		host.WantDo("-ERR ttl 10 is under min-ttl 1000: it is 10ms, and 1s to 60s is allowed\r\n", "LOCK", "a", "10ms")
 	}
 	if n := stop(); n < 100 {
-		t.Errorf("%d turns are no load", n)
+		t.Errorf("got only %d turns of the load", n)
 	}
 }
 
@@ -154,8 +154,8 @@ func (r *reloading) load(t *testing.T, n int) (stop func() int64) {
 	}
 }
 
-// TestReloadTwiceAtOnce: signals that come in a hurry lead to what the file says in the end.
-func TestReloadTwiceAtOnce(t *testing.T) {
+// After signals in quick succession the file's last settings are in force.
+func TestQuickReloadsEndWithLastSettings(t *testing.T) {
 	t.Parallel()
 	r := startReloading(t, "")
 	host := lab.Dial(t, r.Addr)
@@ -167,6 +167,6 @@ func TestReloadTwiceAtOnce(t *testing.T) {
 		return host.Do("LOCK", "a", "10ms") == "-ERR ttl 10 is under min-ttl 1029: it is 10ms, and 1029ms to 60s is allowed\r\n"
 	})
 	if lab.Poll(20*time.Millisecond, func() bool { return !r.Running() }) {
-		t.Error("it has ended")
+		t.Error("the proxy has ended")
 	}
 }

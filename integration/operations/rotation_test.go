@@ -11,10 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRotation: passwords, certificates and the authority of servers that run are changed under a
-// proxy that runs: after SIGHUP it is at home again without a restart, and what was connected all
-// the time has noticed nothing.
-func TestRotation(t *testing.T) {
+// Passwords, certificates and authority of running servers change, and the proxy follows at
+// SIGHUP, without a restart; connections opened before keep working.
+func TestPasswordsAndCertificatesRotate(t *testing.T) {
 	t.Parallel()
 	needTLS(t)
 	first, second := newAuthority(t), newAuthority(t)
@@ -59,7 +58,7 @@ func TestRotation(t *testing.T) {
 	for _, s := range append(masters, upstream) {
 		for _, change := range [][]string{{"CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key}, {"CONFIG", "SET", "requirepass", "new"}} {
 			if got := lab.AskAs(t, s, "old", change...); got != "+OK\r\n" && !strings.HasPrefix(got, "-NOAUTH") {
-				t.Fatalf("%q: %q", change, got)
+				t.Fatalf("%q: got %q", change, got)
 			}
 		}
 	}
@@ -68,23 +67,23 @@ func TestRotation(t *testing.T) {
 		lab.AskAs(t, s, "new", "CLIENT", "KILL", "TYPE", "pubsub")
 	}
 	host := lab.Dial(t, p.Addr)
-	lab.WaitFor(t, "masters that are strangers", lab.Patience, func() bool {
+	lab.WaitFor(t, "masters of an unknown authority", lab.Patience, func() bool {
 		got := host.Do("LOCK", "job", "1s")
 		return strings.HasPrefix(got, "-NOQUORUM") && strings.Contains(got, "unknown authority")
 	})
 	if got := host.Do("GET", "a"); !strings.Contains(got, "unknown authority") {
-		t.Errorf("a new connection to the upstream: %q", got)
+		t.Errorf("GET on a new connection: got %q, want unknown authority", got)
 	}
 
 	authorities = read(second.ca)
 	file("upstream.pem", authorities)
 	file("masters.pem", authorities)
 	p.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "masters that want another password", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "job", "1s"), "says wrong password") })
+	lab.WaitFor(t, "masters with another password", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "job", "1s"), "says wrong password") })
 	file("upstream", "new\n")
 	file("masters", "new\n")
 	p.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "a lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
-	lab.WaitFor(t, "the upstream", lab.Patience, func() bool { return host.Do("GET", "a") == lab.Bulk("1") })
+	lab.WaitFor(t, "a LOCK with the new passwords", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
+	lab.WaitFor(t, "a GET with the new passwords", lab.Patience, func() bool { return host.Do("GET", "a") == lab.Bulk("1") })
 	old.WantDo(lab.Bulk("1"), "GET", "a")
 }

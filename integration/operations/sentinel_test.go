@@ -14,20 +14,20 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A real Sentinel set-up: a master, a replica, three Sentinels, and failovers of every kind under
-// load.
+// A real Sentinel deployment: a master, a replica, three Sentinels, and failovers of every kind
+// under load.
 
-// watched is such a set-up with a lockproxy before it.
+// watched is such a deployment, with a lockproxy in front.
 type watched struct {
 	*lab.Proxy
 	master, replica *lab.Redis
 	sentinels       []*lab.Redis
-	successor       string // port of the replica that the others know it by
+	successor       string // the replica's port, by which the Sentinels know it
 }
 
-// startWatched starts everything. auth protects the servers and the Sentinels by passwords, which
-// lockproxy has from files. With overTLS all of them, and lockproxy, talk TLS to each other, and
-// want a certificate of each other; plain ports are there for the test.
+// startWatched starts the deployment. auth: servers and Sentinels have passwords, which lockproxy
+// gets from files. overTLS: they and lockproxy use TLS with client certificates; the test uses
+// the plain ports.
 func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	t.Helper()
 	var secured, flags []string
@@ -51,7 +51,7 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	at, args = private.port()
 	w.replica = lab.StartRedis(t, slices.Concat(secured, args, []string{"--replicaof", "127.0.0.1", port})...)
 	_, w.successor, _ = strings.Cut(cmp.Or(at, w.replica.Addr), ":")
-	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool { // or the Sentinels notice it no sooner than ten seconds later
+	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool { // otherwise the Sentinels notice the replica ten seconds later
 		c, err := lab.Connect(w.replica.Addr)
 		if err != nil {
 			return false
@@ -67,7 +67,7 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 		s := startSentinel(t, master, auth, args)
 		w.sentinels, addrs = append(w.sentinels, s), append(addrs, cmp.Or(at, s.Addr))
 	}
-	lab.WaitFor(t, "the Sentinels know each other and the replica", 3*lab.Patience, func() bool {
+	lab.WaitFor(t, "Sentinels that know each other and the replica", 3*lab.Patience, func() bool {
 		for _, s := range w.sentinels {
 			if field(s, "num-slaves") != "1" || field(s, "num-other-sentinels") != "2" || field(s, "flags") != "master" {
 				return false
@@ -82,8 +82,8 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	return w
 }
 
-// secretFile writes a secret to a file, as people do: with an end of line. The name does not show
-// it.
+// secretFile writes a secret to a file, with a line end as people do. The file's name does not
+// contain it.
 func secretFile(t *testing.T, dir, secret string) string {
 	t.Helper()
 	file, err := os.CreateTemp(dir, "secret-")
@@ -97,11 +97,11 @@ func secretFile(t *testing.T, dir, secret string) string {
 	return file.Name()
 }
 
-// startSentinel starts a Sentinel for a master, which it takes for down after half a second.
+// startSentinel starts a Sentinel that considers the master down after two seconds.
 func startSentinel(t *testing.T, master string, auth bool, args []string) *lab.Redis {
 	t.Helper()
 	host, port, _ := strings.Cut(master, ":")
-	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port), "sentinel down-after-milliseconds mymaster 500",
+	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port), "sentinel down-after-milliseconds mymaster 2000",
 		"sentinel failover-timeout mymaster 5000"}
 	for pair := range slices.Chunk(args, 2) {
 		lines = append(lines, strings.TrimPrefix(pair[0], "--")+" "+pair[1])
@@ -113,7 +113,7 @@ func startSentinel(t *testing.T, master string, auth bool, args []string) *lab.R
 	return lab.StartSentinel(t, lines...)
 }
 
-// field is one of SENTINEL MASTER, or "".
+// field returns a field of SENTINEL MASTER, or "".
 func field(s *lab.Redis, name string) string {
 	reply, err := s.Ask("SENTINEL", "MASTER", "mymaster")
 	if err != nil {
@@ -128,8 +128,8 @@ func field(s *lab.Redis, name string) string {
 	return ""
 }
 
-// worker is a client that writes and reads values nobody else has, and connects anew when its
-// connection ends.
+// worker is a client that writes and reads unique values, and reconnects when its connection
+// ends.
 type worker struct {
 	addr, name string
 	lost       int // connections that ended
@@ -149,7 +149,7 @@ func (k *worker) run(stop <-chan struct{}) {
 				c.Close()
 			}
 			return
-		default:
+		case <-time.After(time.Millisecond): // leaves processor time to others
 		}
 		if c == nil {
 			var err error
@@ -172,7 +172,7 @@ func (k *worker) run(stop <-chan struct{}) {
 			c, k.lost = nil, k.lost+1
 			continue
 		}
-		if strings.HasPrefix(replies[0], "-") { // refused, as a whole or at a replica
+		if strings.HasPrefix(replies[0], "-") { // refused before or by a replica
 			continue
 		}
 		if replies[0] != "+OK\r\n" || replies[1] != lab.Bulk(value) || replies[2] != lab.Bulk(value) {
@@ -185,8 +185,9 @@ func (k *worker) run(stop <-chan struct{}) {
 	}
 }
 
-// poller waits for what never comes, half a second at a time, and counts how often its connection
-// is closed in the midst of that.
+// poller blocks on a list that stays empty, half a second at a time, and counts how often its
+// connection is closed while Redis blocks it. The reply to ECHO proves that both commands were
+// forwarded.
 func poller(addr string, stop <-chan struct{}) (cut int) {
 	for {
 		c, err := lab.Connect(addr)
@@ -200,8 +201,16 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 				return cut
 			default:
 			}
-			start := time.Now()
-			if _, err = c.Ask("BLPOP", "never", "0.5"); err != nil && time.Since(start) > 100*time.Millisecond {
+			if _, err = c.Ask("ECHO", "alive"); err != nil { // closed between two commands
+				break
+			}
+			if err = c.Put(lab.Encode("ECHO", "forwarded") + lab.Encode("BLPOP", "never", "0.5")); err != nil {
+				break
+			}
+			if _, err = c.Next(); err != nil {
+				break
+			}
+			if _, err = c.Next(); err != nil {
 				cut++
 			}
 		}
@@ -209,9 +218,9 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 	}
 }
 
-// TestSentinelFailover: writes resume at the new master without a restart of the proxy, however
-// the old one ends, and no client gets a reply that is not its own.
-func TestSentinelFailover(t *testing.T) {
+// After a failover of any kind writes resume at the new master without a restart of the proxy,
+// and no client gets another's reply.
+func TestSentinelFailoverResumesWrites(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		auth, tls bool
@@ -232,30 +241,15 @@ func TestSentinelFailover(t *testing.T) {
 			t.Parallel()
 			w := startWatched(t, c.auth, c.tls)
 			ends := w.clientsOfAllKinds(t)
-			var workers []*worker
-			var wg sync.WaitGroup
-			stop := make(chan struct{})
-			for i := range 10 {
-				k := &worker{addr: w.Addr, name: fmt.Sprintf("worker-%d", i)}
-				workers = append(workers, k)
-				wg.Go(func() { k.run(stop) })
-			}
-			cut := make(chan int, 1)
+			stop, cut := make(chan struct{}), make(chan int, 1)
+			workers, wg := startWorkers(t, w.Addr, stop)
 			go func() { cut <- poller(w.Addr, stop) }()
-			ready := func(since time.Time) bool {
-				for _, k := range workers {
-					if k.lastAt.Load() < since.UnixNano() {
-						return false
-					}
-				}
-				return true
+			if slices.ContainsFunc(w.sentinels, func(s *lab.Redis) bool { return field(s, "port") == w.successor }) {
+				t.Skip("the machine is so busy that the Sentinels failed over before the fault")
 			}
-			lab.WaitFor(t, "work", lab.Patience, func() bool {
-				return !slices.ContainsFunc(workers, func(k *worker) bool { return k.written.Load() < 100 })
-			})
 			start := time.Now()
 			c.fail(t, w)
-			lab.WaitFor(t, "the Sentinels agree on the replica", 3*lab.Patience, func() bool {
+			lab.WaitFor(t, "Sentinels that agree on the replica", 3*lab.Patience, func() bool {
 				return field(w.sentinels[1], "port") == w.successor && field(w.sentinels[2], "port") == w.successor
 			})
 			switched := time.Now()
@@ -265,22 +259,40 @@ func TestSentinelFailover(t *testing.T) {
 				}
 			}
 			closed := time.Now()
-			lab.WaitFor(t, "work again", 2*lab.Patience, func() bool { return ready(closed) })
+			// The Sentinels make the old master a replica after 8s, which closes its clients, too.
+			if name == "on command" && !strings.Contains(w.master.Do(t, "ROLE"), "master") {
+				t.Error("the proxy had not closed the clients of the old master when that became a replica")
+			}
+			lab.WaitFor(t, "work at the new master", 2*lab.Patience, func() bool {
+				return !slices.ContainsFunc(workers, func(k *worker) bool { return k.lastAt.Load() < closed.UnixNano() })
+			})
 			close(stop)
 			wg.Wait()
 			if n := <-cut; name == "on command" && n > 0 {
-				t.Errorf("%d times a connection was closed while a command waited for its answer, although the old master was there", n)
-			}
-			if d := closed.Sub(switched); name == "on command" && d > 7*time.Second { // the Sentinels tell the old master after 8s
-				t.Errorf("the last client of the old master was closed after %v", d)
+				t.Errorf("a connection was closed %d times during a command although the old master was up", n)
 			}
 			w.report(t, workers, start, switched, closed)
 		})
 	}
 }
 
-// clientsOfAllKinds returns, for clients in states in which they would stay where they are, who
-// tells whether each was closed.
+// startWorkers starts ten workers, and returns when each has written 100 values.
+func startWorkers(t *testing.T, addr string, stop <-chan struct{}) (workers []*worker, wg *sync.WaitGroup) {
+	t.Helper()
+	wg = &sync.WaitGroup{}
+	for i := range 10 {
+		k := &worker{addr: addr, name: fmt.Sprintf("worker-%d", i)}
+		workers = append(workers, k)
+		wg.Go(func() { k.run(stop) })
+	}
+	lab.WaitFor(t, "work", lab.Patience, func() bool {
+		return !slices.ContainsFunc(workers, func(k *worker) bool { return k.written.Load() < 100 })
+	})
+	return workers, wg
+}
+
+// clientsOfAllKinds connects clients in states in which they would wait for ever, and returns a
+// function for each that reports whether its connection was closed.
 func (w *watched) clientsOfAllKinds(t *testing.T) (closed []func() bool) {
 	for _, send := range []string{
 		lab.Encode("PING"), lab.Encode("SUBSCRIBE", "news"), lab.Encode("BLPOP", "nothing", "0"), lab.Encode("MULTI") + lab.Encode("SET", "a", "1"),
@@ -317,7 +329,7 @@ func (w *watched) report(t *testing.T, workers []*worker, start, switched, close
 		}
 		if reply, err := w.replica.Ask("PING"); err == nil && reply == "+PONG\r\n" { // no password
 			if got := w.replica.Do(t, "EXISTS", k.name); got != ":1\r\n" {
-				t.Errorf("%s wrote nothing at the new master: %q", k.name, got)
+				t.Errorf("%s on the new master: EXISTS: got %q, want 1", k.name, got)
 			}
 		}
 		written, lost, slowest = written+int(k.written.Load()), lost+k.lost, max(slowest, k.slowest)

@@ -10,9 +10,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Settings whose effect only the whole program shows.
+// Settings that only the whole program shows.
 
-func TestMaxClients(t *testing.T) {
+func TestMaxClientsRefusesFurtherClients(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1, "--max-clients", "3")
 	var hosts []*lab.Client
@@ -33,9 +33,9 @@ func TestMaxClients(t *testing.T) {
 	})
 }
 
-// TestOpenListener: a proxy that others can reach must not undo the protected mode of an upstream
-// without password.
-func TestOpenListener(t *testing.T) {
+// A proxy that other machines can reach must not bypass the protected mode of an upstream without
+// a password.
+func TestOpenListenerNeedsSetting(t *testing.T) {
 	t.Parallel()
 	open, protected := lab.StartRedis(t), lab.StartRedis(t, "--requirepass", "secret")
 	path, err := lab.Binary()
@@ -45,17 +45,17 @@ func TestOpenListener(t *testing.T) {
 	for _, upstream := range []string{open.Addr, "redis://:secret@" + protected.Addr} {
 		p := lab.Launch(t, "lockproxy", path, "--listen", "0.0.0.0:0", "--upstream", upstream, "--restart-guard", "off")
 		if !lab.Poll(lab.Patience, func() bool { return !p.Running() }) || p.Cmd.ProcessState.ExitCode() != 1 {
-			t.Errorf("open to everybody in front of %s: running %v, want exit code 1", upstream, p.Running())
+			t.Errorf("open listener in front of %s: running %v, want exit code 1", upstream, p.Running())
 		}
 		if text := p.Log.String(); !strings.Contains(text, "allow-open") || strings.Contains(text, "secret") {
-			t.Errorf("it says %q, want how to allow it and no password", text)
+			t.Errorf("got %q, want the setting that allows it, and no password", text)
 		}
 	}
 	lab.StartProxy(t, "--listen", "0.0.0.0:0", "--upstream", protected.Addr, "--restart-guard", "off")
 	lab.StartProxy(t, "--listen", "0.0.0.0:0", "--upstream", open.Addr, "--allow-open=true", "--restart-guard", "off")
 }
 
-func TestUnixSockets(t *testing.T) {
+func TestUnixSocketsWorkBothWays(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
 	upstream, listen := filepath.Join(t.TempDir(), "redis.sock"), filepath.Join(t.TempDir(), "lockproxy.sock")
@@ -69,17 +69,17 @@ func TestUnixSockets(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	if got := run("SET", "a", "1"); got != "OK" {
-		t.Errorf("SET: %q", got)
+		t.Errorf("SET: got %q", got)
 	}
 	token := ""
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool { token = run("LOCK", "job", "60s"); return lab.TokenOf(lab.Bulk(token)) != "" })
 	if got := run("UNLOCK", "job", token); got != "1" {
-		t.Errorf("UNLOCK: %q", got)
+		t.Errorf("UNLOCK: got %q", got)
 	}
 }
 
-// TestNoSecretsLogged: no token, password or value reaches the log, whatever its level.
-func TestNoSecretsLogged(t *testing.T) {
+// No token, password or value reaches the log at any level.
+func TestLogHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--log-level", "debug")
 	host := lab.Dial(t, c.Addr)
@@ -102,7 +102,7 @@ func TestNoSecretsLogged(t *testing.T) {
 	c.Stop(t)
 	for _, secret := range secrets {
 		if strings.Contains(c.Log.String(), secret) {
-			t.Errorf("%s is in the log", secret)
+			t.Errorf("got %s in the log", secret)
 		}
 	}
 }

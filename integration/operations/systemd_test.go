@@ -12,7 +12,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// startNotified is a socket as systemd has it for NOTIFY_SOCKET, and what came there, a line each.
+// startNotified opens the socket that systemd names in NOTIFY_SOCKET, and returns the messages
+// that arrive, one a line.
 func startNotified(t *testing.T) (socket string, told *lab.Output) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "notify")
@@ -35,8 +36,8 @@ func startNotified(t *testing.T) (socket string, told *lab.Output) {
 	return socket, told
 }
 
-// TestSystemdIsTold: ready, reloading and ready again, alive now and then, and stopping.
-func TestSystemdIsTold(t *testing.T) {
+// systemd gets ready, reloading and ready again, regular watchdog messages, and stopping.
+func TestSystemdGetsStateChanges(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()
 	if err != nil {
@@ -62,16 +63,16 @@ func TestSystemdIsTold(t *testing.T) {
 	lab.WantExit(t, p, 0)
 }
 
-// TestSystemdIsNotToldEarly: a SIGHUP while the proxy still waits for its masters does not make
-// systemd start what comes after it.
-func TestSystemdIsNotToldEarly(t *testing.T) {
+// After a SIGHUP while the proxy still waits for its masters, systemd does not start the units
+// that depend on it.
+func TestReloadDuringStartIsNotReady(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	socket, told := startNotified(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the start waits for it for a second, and another one as it is a master, too
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the start waits a second for it as upstream, and another as master
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,15 +84,15 @@ func TestSystemdIsNotToldEarly(t *testing.T) {
 		lab.WaitFor(t, word, lab.Patience, func() bool { return strings.Contains(p.Log.String(), word) })
 	}
 	p.Signal(syscall.SIGTERM)
-	lab.WaitFor(t, "the end", lab.Patience, func() bool { return strings.Contains(told.String(), "STOPPING=1\n") })
+	lab.WaitFor(t, "the message STOPPING", lab.Patience, func() bool { return strings.Contains(told.String(), "STOPPING=1\n") })
 	if got := told.String(); got != "READY=1\nSTOPPING=1\n" {
-		t.Errorf("systemd was told %q", got)
+		t.Errorf("systemd got %q", got)
 	}
 }
 
-// TestSocketActivation: the proxy accepts on the sockets that systemd has opened, and keeps no
-// socket that it does not know.
-func TestSocketActivation(t *testing.T) {
+// The proxy accepts on the sockets that systemd opened, and refuses sockets that its settings do
+// not name.
+func TestSocketActivationUsesSystemdSockets(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()
 	if err != nil {
@@ -116,13 +117,13 @@ func TestSocketActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	early := lab.Dial(t, opened.Addr().String()) // before anybody accepts
+	early := lab.Dial(t, opened.Addr().String()) // connects before the proxy accepts
 	early.Send(lab.Encode("PING"))
 	opened.Close()
 
 	cmd, out := activate(lab.FreeAddr(t), file)
 	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "systemd passes the socket "+opened.Addr().String()+", which listen does not name") {
-		t.Errorf("a socket of another address: %v\n%s", err, out)
+		t.Errorf("with a socket of another address: %v\n%s", err, out)
 	}
 	cmd, out = activate(opened.Addr().String(), file)
 	file.Close()
@@ -131,6 +132,6 @@ func TestSocketActivation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("lockproxy: %v\n%s", err, out)
 	}
 }

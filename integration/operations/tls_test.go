@@ -9,11 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TLS to real servers that ask for a certificate themselves, and the combinations of address,
-// credentials and database.
+// TLS to real servers that want client certificates, and the combinations of address, credentials
+// and database.
 
-// startTLS starts a Redis that speaks TLS beside its plain port, for a certificate of the name
-// given, and asks clients for one.
+// startTLS starts a Redis that also listens with TLS, has a certificate of the given name, and
+// wants one of clients.
 func startTLS(t *testing.T, a *authority, name string, args ...string) (s *lab.Redis, addr string) {
 	t.Helper()
 	cert, key := a.issue(name)
@@ -23,13 +23,13 @@ func startTLS(t *testing.T, a *authority, name string, args ...string) (s *lab.R
 	return s, addr
 }
 
-// private is what servers that talk TLS to each other need. Nil: they do not.
+// private configures servers that use TLS with each other. A nil *private: they do not.
 type private struct {
 	a         *authority
 	cert, key string
 }
 
-// newPrivate skips the test where redis-server knows no TLS.
+// newPrivate skips the test if redis-server is built without TLS.
 func newPrivate(t *testing.T) *private {
 	t.Helper()
 	needTLS(t)
@@ -38,7 +38,7 @@ func newPrivate(t *testing.T) *private {
 	return p
 }
 
-// needTLS skips the test where redis-server is built without TLS.
+// needTLS skips the test if redis-server is built without TLS.
 func needTLS(t *testing.T) {
 	t.Helper()
 	if out := lab.StartRedis(t).Do(t, "CONFIG", "GET", "tls-port"); out == "*0\r\n" {
@@ -46,8 +46,7 @@ func needTLS(t *testing.T) {
 	}
 }
 
-// port is a port for TLS beside the plain one of another server, and what that server is to be
-// told of it.
+// port returns a TLS port for another server, and the arguments that make it listen there.
 func (p *private) port() (addr string, args []string) {
 	if p == nil {
 		return "", nil
@@ -58,13 +57,13 @@ func (p *private) port() (addr string, args []string) {
 		"--tls-ca-cert-file", p.a.ca}
 }
 
-// flags are what lockproxy needs to reach an upstream of that kind.
+// flags returns the flags with which lockproxy reaches such an upstream.
 func (p *private) flags() []string {
 	cert, key := p.a.issue("lockproxy")
 	return []string{"--upstream-tls-ca", p.a.ca, "--upstream-tls-cert", cert, "--upstream-tls-key", key}
 }
 
-func TestTLSServers(t *testing.T) {
+func TestTLSToUpstreamAndMasters(t *testing.T) {
 	t.Parallel()
 	a, other := newAuthority(t), newAuthority(t)
 	needTLS(t)
@@ -104,8 +103,8 @@ func TestTLSServers(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		up, down []string
-		set      string // reply to SET
-		reason   string // of each master
+		set      string // contained in the reply to SET
+		reason   string // of each master, in the reply to LOCK
 	}{
 		"upstream of another name":     {change(up, "--upstream-tls-server-name", "other.test"), down, "certificate is valid for upstream.test, not other.test", ""},
 		"upstream of an unknown CA":    {change(up, "--upstream-tls-ca", other.ca), down, "certificate signed by unknown authority", ""},
@@ -118,29 +117,36 @@ func TestTLSServers(t *testing.T) {
 			t.Parallel()
 			p := lab.StartProxy(t, slices.Concat(c.up, c.down, []string{"--show-masters=false"})...)
 			host := lab.Dial(t, p.Addr)
-			var got string
-			if !lab.Poll(lab.Patience, func() bool { got = host.Do("SET", "a", "1"); return strings.Contains(got, c.set) }) { // a reset may overtake the alert
-				t.Errorf("SET: %q, want %q", got, c.set)
-			}
-			good := func() bool {
-				got = host.Do("LOCK", name, "60s")
-				return c.reason != "" && strings.Contains(got, "master 1 "+c.reason) || c.reason == "" && lab.TokenOf(got) != ""
-			}
-			if !lab.Poll(lab.Patience, good) {
-				t.Errorf("LOCK: %q, want reason %q", got, c.reason)
-			}
-			for _, leak := range []string{"masters.test", "127.0.0.1", "localhost"} {
-				if strings.Contains(got, leak) {
-					t.Errorf("with show-masters off LOCK says %q", got)
-				}
-			}
+			wantTLSFaults(host, name, c.set, c.reason)
 		})
 	}
 }
 
-// TestUpstreamAddresses: user, password, file, database, Unix socket and TLS, in whatever
-// combination.
-func TestUpstreamAddresses(t *testing.T) {
+// wantTLSFaults checks that the reply to SET contains set, and that LOCK of key names the reason for
+// each master, or is granted if the reason is "". No reply may show an address.
+func wantTLSFaults(host *lab.Client, key, set, reason string) {
+	t := host.T
+	t.Helper()
+	var got string
+	if !lab.Poll(lab.Patience, func() bool { got = host.Do("SET", "a", "1"); return strings.Contains(got, set) }) { // a reset may overtake the TLS alert
+		t.Errorf("SET: got %q, want %q", got, set)
+	}
+	good := func() bool {
+		got = host.Do("LOCK", key, "60s")
+		return reason != "" && strings.Contains(got, "master 1 "+reason) || reason == "" && lab.TokenOf(got) != ""
+	}
+	if !lab.Poll(lab.Patience, good) {
+		t.Errorf("LOCK: got %q, want reason %q", got, reason)
+	}
+	for _, leak := range []string{"masters.test", "127.0.0.1", "localhost"} {
+		if strings.Contains(got, leak) {
+			t.Errorf("LOCK with show-masters off: got %q, want no %s", got, leak)
+		}
+	}
+}
+
+// Addresses work in any combination of user, password, file, database, Unix socket and TLS.
+func TestUpstreamAddressFormsWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	socket := dir + "/redis.sock"
@@ -173,7 +179,7 @@ func TestUpstreamAddresses(t *testing.T) {
 			if got := host.Do("CLIENT", "INFO"); !strings.Contains(got, " db="+c.db+" ") {
 				t.Errorf("got %q, want database %s", got, c.db)
 			}
-			p.WaitVoting(t) // trusted: no AUTH of the client's own is needed
+			p.WaitVoting(t) // the proxy logs in, so the client needs no AUTH
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRunExamples: the examples for cron and systemd in docs/tools.md do what the page says.
-func TestRunExamples(t *testing.T) {
+// The examples for cron and systemd in docs/tools.md do as the page says.
+func TestDocumentedRunExamplesWork(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	program, err := lab.Binary()
@@ -23,9 +23,9 @@ func TestRunExamples(t *testing.T) {
 	unit, _, _ = strings.Cut(unit, "\n")
 	for name, test := range map[string]struct {
 		line string
-		next int // the exit code where the lock is taken
+		next int // exit code while the lock is held
 	}{"cron": {cron, 0}, "systemd": {unit, 75}} {
-		for _, want := range []int{0, test.next} { // the second finds the lock closed
+		for _, want := range []int{0, test.next} { // the second run finds the lock closed
 			line := strings.NewReplacer("/usr/bin/lockproxy", "lockproxy", "nightly-backup", name,
 				"/usr/local/bin/backup.sh", "echo ran").Replace(test.line)
 			line = strings.Replace(line, "lockproxy", program, 1)
@@ -44,20 +44,20 @@ func examples(t *testing.T) map[string]string {
 	}
 	files := map[string]string{}
 	for block := range strings.SplitSeq(string(page), "\n```") {
-		_, block, _ = strings.Cut(block, "\n") // the language
+		_, block, _ = strings.Cut(block, "\n") // drop the language
 		if rest, found := strings.CutPrefix(block, "# /etc/"); found {
 			name, _, _ := strings.Cut(rest, ",")
 			files["/etc/"+name] = block + "\n"
 		}
 	}
 	if len(files) != 3 {
-		t.Fatalf("the page shows the files %q", files)
+		t.Fatalf("docs/tools.md: got files %q", files)
 	}
 	return files
 }
 
-// TestRunUnits: systemd finds nothing wrong with the units of docs/tools.md.
-func TestRunUnits(t *testing.T) {
+// systemd accepts the units of docs/tools.md.
+func TestDocumentedRunUnitsAreValid(t *testing.T) {
 	t.Parallel()
 	analyze := lab.Tool(t, "systemd-analyze")
 	folder, args := t.TempDir(), []string{"verify", "--man=no"}
@@ -65,7 +65,7 @@ func TestRunUnits(t *testing.T) {
 		if !strings.HasPrefix(path, "/etc/systemd/") {
 			continue
 		}
-		text = strings.ReplaceAll(text, "/usr/bin/lockproxy", "/bin/true") // need not be installed
+		text = strings.ReplaceAll(text, "/usr/bin/lockproxy", "/bin/true") // lockproxy need not be installed
 		copied := filepath.Join(folder, filepath.Base(path))
 		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -75,6 +75,6 @@ func TestRunUnits(t *testing.T) {
 	p := lab.Launch(t, "systemd-analyze", analyze, args...)
 	lab.WaitFor(t, "systemd-analyze", lab.Patience, func() bool { return !p.Running() })
 	if got := p.Log.String(); p.Err != nil || strings.Contains(got, "nightly-backup") {
-		t.Errorf("%v, it says\n%s", p.Err, got)
+		t.Errorf("systemd-analyze: %v\n%s", p.Err, got)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRunOnceInAnInterval: of ten that start within 90 ms exactly one runs its command, which ends
-// before the last of them asks. Twenty times.
-func TestRunOnceInAnInterval(t *testing.T) {
+// Of ten runs that start within 90 ms, exactly one runs its command, which ends before the last
+// of them asks.
+func TestRunHoldRunsOnceInAnInterval(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	const machines, rounds, hold = 10, 20, 3 * time.Second
@@ -27,43 +27,48 @@ func TestRunOnceInAnInterval(t *testing.T) {
 		}
 		var ran strings.Builder
 		for _, p := range all {
-			lab.WantExit(t, p, 0)
+			<-p.Done
 			ran.WriteString(p.Log.String())
 		}
-		switch took := time.Since(start); {
-		case took >= hold:
-			t.Logf("round %d took %v: the machine is too busy to tell", round, took)
-		case ran.String() != "ran\n":
-			t.Fatalf("round %d: they wrote %q, want one line", round, ran.String())
+		if took := time.Since(start); took >= hold {
+			t.Logf("round %d took %v, too long for a verdict", round, took)
+			continue
+		}
+		for _, p := range all {
+			lab.WantExit(t, p, 0)
+		}
+		if ran.String() != "ran\n" {
+			t.Fatalf("round %d: got %q, want one line", round, ran.String())
 		}
 	}
 }
 
-// TestRunHoldsTheLock: it is closed for others, who are told so, until the time is over. That holds
-// after a command that failed, too.
-func TestRunHoldsTheLock(t *testing.T) {
+// After a command, even a failed one, the lock stays closed until the time has passed, and other
+// runs say so.
+func TestRunHoldKeepsLockClosed(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	const hold = 4 * time.Second
 	flags := "--key job --owner web1 --addr " + c.Addr
 	start := time.Now()
 	finishRun(t, 7, flags+" --hold 4s", "sh", "-c", "exit 7")
-	got := finishRun(t, 75, flags, "true")
-	told := regexp.MustCompile(`job is kept closed for another [0-9.]+s: web1 held it last`)
-	if time.Since(start) < hold && !told.MatchString(got) {
-		t.Errorf("the next one says %q", got)
+	next := launchRun(t, flags, "true")
+	<-next.Done
+	closed := regexp.MustCompile(`job is kept closed for another [0-9.]+s: web1 held it last`)
+	if got, code := next.Log.String(), next.Cmd.ProcessState.ExitCode(); time.Since(start) < hold && (code != 75 || !closed.MatchString(got)) {
+		t.Errorf("next run: got %q and exit code %d, want %s and 75", got, code, closed)
 	}
 	finishRun(t, 0, flags+" --wait 1m", "true")
 	if took := time.Since(start); took < hold {
-		t.Errorf("the lock was free after %v", took)
+		t.Errorf("the lock was free after %v, want at least %v", took, hold)
 	}
-	got = finishRun(t, 64, flags+" --hold 2m", "true")
+	got := finishRun(t, 64, flags+" --hold 2m", "true")
 	if want := "--hold 120s is more than the proxy's max-ttl, 60s"; !strings.Contains(got, want) {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// holders starts a run for each list of flags, and returns them when their commands have begun.
+// holders starts a run for each list of flags, and returns them once their commands have started.
 func holders(t *testing.T, c *lab.Cluster, folder string, flags ...string) (all []*lab.Process) {
 	t.Helper()
 	script := `echo "slot ${LOCKPROXY_SLOT-none} begun"
@@ -78,16 +83,16 @@ while [ ! -e "$0/end" ]; do sleep 0.1; done`
 	return all
 }
 
-// TestRunShares: readers run at the same time, and nobody else does.
-func TestRunShares(t *testing.T) {
+// Readers run at the same time; a writer does not.
+func TestRunSharedExcludesWriters(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	folder := t.TempDir()
 	readers := holders(t, c, folder, "--key k --shared", "--key k --shared --ttl 3s")
-	lab.Pass(t, 4*time.Second) // the second must have been extended
+	lab.Pass(t, 4*time.Second) // longer than the second's ttl, which must thus be extended
 	alone := "--key k --addr " + c.Addr
 	if got := finishRun(t, 75, alone, "true"); !strings.Contains(got, "host and 1 more hold it") {
-		t.Errorf("a writer is told %q", got)
+		t.Errorf("a writer: got %q, want the holders", got)
 	}
 	writeEnd(t, folder)
 	for _, p := range readers {
@@ -96,8 +101,8 @@ func TestRunShares(t *testing.T) {
 	finishRun(t, 0, alone, "true")
 }
 
-// TestRunLimits: so many run at the same time, each with a slot of its own.
-func TestRunLimits(t *testing.T) {
+// The limit of runs holds, each has a slot of its own, and a freed slot is used again.
+func TestRunLimitGivesSlots(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	folder := t.TempDir()
@@ -105,7 +110,7 @@ func TestRunLimits(t *testing.T) {
 	workers := holders(t, c, folder, limited, limited)
 	slots := workers[0].Log.String() + workers[1].Log.String()
 	if slots != "slot 0 begun\nslot 1 begun\n" && slots != "slot 1 begun\nslot 0 begun\n" {
-		t.Errorf("they say %q", slots)
+		t.Errorf("got slots %q", slots)
 	}
 	finishRun(t, 75, limited+" --addr "+c.Addr, "true")
 	writeEnd(t, folder)
@@ -114,11 +119,11 @@ func TestRunLimits(t *testing.T) {
 	}
 	got := finishRun(t, 0, limited+" --addr "+c.Addr, "sh", "-c", "echo $LOCKPROXY_SLOT")
 	if got != "0\n" && got != "1\n" {
-		t.Errorf("the next one has slot %q", got)
+		t.Errorf("next run: got slot %q", got)
 	}
 }
 
-// TestRunLocksSeveralKeys: all or none, and over a move, too.
+// A run locks all its keys or none, also over a move to another proxy.
 func TestRunLocksSeveralKeys(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

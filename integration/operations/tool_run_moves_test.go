@@ -12,8 +12,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// atWork is a script that fails where another runs under the same key, and ends when a file called
-// end is there. Its argument is the folder.
+// atWork is a script that fails if another runs under the same key, and ends when a file called
+// end exists. Its argument is the folder.
 const atWork = `mkdir "$0/$LOCKPROXY_KEY" || exit 9; echo begun
 while [ ! -e "$0/end" ]; do sleep 0.1; done; rmdir "$0/$LOCKPROXY_KEY"`
 
@@ -24,8 +24,8 @@ func writeEnd(t *testing.T, folder string) {
 	}
 }
 
-// TestRunSurvivesRollingRestart: both proxies are restarted, and the first one once more, under
-// twenty runs of ten keys. No command is ended, and no two of one key run at once.
+// Both proxies are restarted, the first one twice, under twenty runs of ten keys. No command is
+// stopped, and no two of one key run at once.
 func TestRunSurvivesRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -51,7 +51,7 @@ func TestRunSurvivesRollingRestart(t *testing.T) {
 		lab.Pass(t, time.Second)
 	}
 	if n := begun(); n != 10 {
-		t.Errorf("%d commands have begun, want 10", n)
+		t.Errorf("got %d started commands, want 10", n)
 	}
 	writeEnd(t, folder)
 	for _, p := range all {
@@ -59,8 +59,8 @@ func TestRunSurvivesRollingRestart(t *testing.T) {
 	}
 }
 
-// TestRunLeavesAHungProxy: the lock is kept over the other proxy. The first one, when it goes on,
-// does not release it.
+// A run keeps its lock over the other proxy if the first hangs. The first one, when it resumes,
+// does not release the lock.
 func TestRunLeavesAHungProxy(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -76,14 +76,14 @@ func TestRunLeavesAHungProxy(t *testing.T) {
 	lab.Pass(t, time.Second)
 	host := lab.Dial(t, second.Addr)
 	if token, reply, _ := host.TryLock("job", "60s"); token != "" {
-		t.Errorf("the lock is free while the command runs: %q", reply)
+		t.Errorf("LOCK while the command runs: got %q, want null", reply)
 	}
 	writeEnd(t, folder)
 	lab.WantExit(t, p, 0)
 	host.Unlock("job", host.Lock("job", "60s")) // free at once
 }
 
-// TestRunComesBackToItsProxy: with one address a restart does no harm.
+// With one address a run survives a restart of the proxy.
 func TestRunComesBackToItsProxy(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -96,15 +96,14 @@ func TestRunComesBackToItsProxy(t *testing.T) {
 	lab.WantExit(t, p, 0)
 }
 
-// TestRunOutlivesSessionMaxHold: that bounds what the proxy renews by itself.
+// session-max-hold does not limit a run, because the run renews its lock itself.
 func TestRunOutlivesSessionMaxHold(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--session-max-hold", "1s")
 	finishRun(t, 0, "--key job --ttl 3s --addr "+c.Addr, "sleep", "5")
 }
 
-// TestRunFindsTheLossAtItsEnd: the lock ran out while lockproxy run was paused, and only UNLOCK
-// says so.
+// If the lock runs out while lockproxy run is paused, UNLOCK reports the loss.
 func TestRunFindsTheLossAtItsEnd(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
@@ -122,7 +121,7 @@ func TestRunFindsTheLossAtItsEnd(t *testing.T) {
 	lab.WantExit(t, p, 74)
 }
 
-// TestRunEndsWhatIsLeft: processes that the command leaves behind end before the lock is free.
+// Processes that the command leaves running end before the lock is released.
 func TestRunEndsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

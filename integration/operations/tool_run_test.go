@@ -3,10 +3,10 @@ package operations
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -16,7 +16,7 @@ func waitWritten(t testing.TB, p *lab.Process, text string) {
 	t.Helper()
 	lab.WaitFor(t, "the command's "+text, lab.Patience, func() bool {
 		if !p.Running() {
-			t.Fatalf("it has ended: %s", p.Log)
+			t.Fatalf("the command has ended: %s", p.Log)
 		}
 		return strings.Contains(p.Log.String(), text)
 	})
@@ -29,7 +29,7 @@ func launchRun(t testing.TB, flags string, command ...string) *lab.Process {
 	return lab.LaunchTool(t, append(append(args, "--"), command...)...)
 }
 
-// finishRun is launchRun to the end. It returns what lockproxy run and the command wrote.
+// finishRun runs launchRun to the end, and returns the output of lockproxy run and the command.
 func finishRun(t testing.TB, code int, flags string, command ...string) string {
 	t.Helper()
 	p := launchRun(t, flags, command...)
@@ -37,8 +37,8 @@ func finishRun(t testing.TB, code int, flags string, command ...string) string {
 	return p.Log.String()
 }
 
-// stubborn is a command that says it has begun, says when it gets TERM, and goes on.
-const stubborn = `trap 'echo got TERM' TERM; echo begun; while :; do sleep 1 & wait $!; done`
+// stubborn is a command that prints its process id and begun, says when it gets TERM, and goes on.
+const stubborn = `trap 'echo got TERM' TERM; echo pid $$ begun; while :; do sleep 1 & wait $!; done`
 
 func TestRunExitCodes(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestRunExitCodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lab.FinishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got, test.says) {
-				t.Errorf("it says %q, want %q", got, test.says)
+				t.Errorf("got %q, want %q", got, test.says)
 			}
 		})
 	}
@@ -87,8 +87,8 @@ func TestRunExitCodes(t *testing.T) {
 	}
 }
 
-// TestRunOnceAtATime: two that are started at once run their commands one after the other.
-func TestRunOnceAtATime(t *testing.T) {
+// Two runs that start at once run their commands one after the other.
+func TestRunsTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	notes := filepath.Join(t.TempDir(), "notes")
@@ -101,12 +101,12 @@ func TestRunOnceAtATime(t *testing.T) {
 		lab.WantExit(t, p, 0)
 	}
 	if got, err := os.ReadFile(notes); string(got) != strings.Repeat("begin\nend\n", 3) {
-		t.Errorf("%v, the commands ran like this:\n%s", err, got)
+		t.Errorf("%v, got this order of commands:\n%s", err, got)
 	}
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestRunForwardsSignals: the command gets them, and the lock is kept until it has ended.
+// The command gets the signals, and the run keeps the lock until it has ended.
 func TestRunForwardsSignals(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -119,16 +119,15 @@ func TestRunForwardsSignals(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	host := lab.Dial(t, c.Addr)
 	if token, reply, _ := host.TryLock("job", "60s"); token != "" {
-		t.Errorf("the lock is free while the command runs: %q", reply)
+		t.Errorf("LOCK while the command runs: got %q, want null", reply)
 	}
-	p.Signal(syscall.SIGINT) // a trap for TERM alone
+	p.Signal(syscall.SIGINT) // it traps only TERM
 	lab.WantExit(t, p, 128+int(syscall.SIGINT))
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
-// TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is
-// ignored by the command, too.
-func TestRunUnderNohup(t *testing.T) {
+// The command ignores a signal that lockproxy run was started to ignore, as under nohup.
+func TestRunPassesIgnoredSignals(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	path, err := lab.Binary()
@@ -140,15 +139,14 @@ func TestRunUnderNohup(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	p.Signal(syscall.SIGINT)
 	p.Signal(syscall.SIGTERM)
-	waitWritten(t, p, "got TERM") // and it has not ended
+	waitWritten(t, p, "got TERM") // and the command has not ended
 	p.Signal(syscall.SIGUSR1)
 	lab.WantExit(t, p, 128+int(syscall.SIGUSR1))
 }
 
-// TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is
-// held, and there is no other. The command that does not heed TERM is killed before the lock can run out, and its lock
-// keeps others out meanwhile.
-func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
+// If the only proxy of a run is killed or hangs, the run stops its command. A command that ignores
+// TERM is killed before the lock can run out, even if that cuts its grace short.
+func TestRunStopsCommandBeforeItsLockRunsOut(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*lab.Proxy){
 		"killed": func(p *lab.Proxy) { p.Kill() },
@@ -158,46 +156,42 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 			t.Parallel()
 			c := lab.StartCluster(t, 3)
 			other := c.Another(t)
-			const ttl = 6 * time.Second // so little that the grace of 3s, begun when a third is left, would end after it
+			// The grace of 3s begins when a third of the ttl is left: in full it would outlast the lock.
 			p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
 			waitWritten(t, p, "begun")
-			start := time.Now()
 			fault(c.Proxy)
 			desk := lab.Dial(t, other.Addr)
 			waitWritten(t, p, "got TERM")
-			if token, reply, _ := desk.TryLock("job", "60s"); token != "" {
-				t.Errorf("the lock is free while the command has its grace: %q", reply)
+			pid := lab.Number(t, regexp.MustCompile(`pid (\d+) begun`).FindStringSubmatch(p.Log.String())[1])
+			next := desk.Later("LOCK", "job", "60s", "WAIT", "0")
+			lab.WantToken(t, "LOCK after the run's lock", next)
+			if err := syscall.Kill(pid, 0); err == nil {
+				t.Error("the command was running when its lock had run out")
 			}
-			lab.WaitFor(t, "the end of lockproxy run", ttl+lab.Patience, func() bool { return !p.Running() })
-			took := time.Since(start)
 			lab.WantExit(t, p, 74)
-			if took > ttl+500*time.Millisecond { // for the test to see it
-				t.Errorf("the command lived for %v after the fault, the lock for %v", took, ttl)
-			}
 			if got := p.Log.String(); !strings.Contains(got, "lock job is lost") {
-				t.Errorf("it says %q", got)
+				t.Errorf("got %q, want it to say that the lock is lost", got)
 			}
 		})
 	}
 }
 
-// TestRunIsToldOfTheLoss: an operator frees the lock; the next renewal finds out, and the command
-// is stopped.
-func TestRunIsToldOfTheLoss(t *testing.T) {
+// An operator releases the lock; the next renewal notices, and the run stops the command.
+func TestRunStopsCommandWhenLockIsReleased(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
 	waitWritten(t, p, "begun")
 	child := strings.Fields(p.Log.String())[1]
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
-	lab.WantExit(t, p, 74) // although the command itself ended well
+	lab.WantExit(t, p, 74) // although the command itself succeeded
 	if got := p.Log.String(); !strings.Contains(got, "got TERM") {
-		t.Errorf("it wrote %q", got)
+		t.Errorf("got output %q", got)
 	}
 	waitGone(t, child)
 }
 
-// waitGone waits for the end of a process that a command has started.
+// waitGone waits for the end of a process that a command started.
 func waitGone(t testing.TB, pid string) {
 	t.Helper()
 	lab.WaitFor(t, "the end of process "+pid, lab.Patience, func() bool {
@@ -206,8 +200,7 @@ func waitGone(t testing.TB, pid string) {
 	})
 }
 
-// TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the
-// command must not go on.
+// The kill of lockproxy run releases the lock at once, so the command must not continue.
 func TestRunDiesWithItsCommand(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -15,7 +15,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// look is what lockproxy status --json prints, as far as the tests look at it.
+// look is the output of lockproxy status --json, as far as the tests need it.
 type look struct {
 	Info     map[string]string
 	Upstream struct {
@@ -40,68 +40,68 @@ func lookAt(t *testing.T, code int, addr string, args ...string) (l look) {
 	return l
 }
 
-func TestStatus(t *testing.T) {
+func TestStatusShowsDeployment(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
 	host.Do("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
 	l := lookAt(t, 0, c.Addr)
 	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" || l.Info["connected_clients"] != "2" {
-		t.Errorf("all is well, and it says %+v", l)
+		t.Errorf("healthy deployment: got %+v", l)
 	}
 	if len(l.Locks) != 1 || l.Locks[0].Key != "job\x1b[2J" || l.Locks[0].Owner != "me@here" || l.Locks[0].Held != 3 || l.Locks[0].Fence == 0 {
-		t.Errorf("locks: %+v", l.Locks)
+		t.Errorf("got locks %+v", l.Locks)
 	}
 	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
 	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", `job\x1b[2J`, "3 of 3", "me@here"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("got no %q in\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "\x1b") {
-		t.Errorf("a key may give the terminal orders: %q", text)
+		t.Errorf("got a key with raw control characters: %q", text)
 	}
 
 	c.Masters[0].Kill()
-	lab.WaitFor(t, "a master seen as down", lab.Patience, func() bool { return lookAt(t, 0, c.Addr).Masters[0].State == "down" })
+	lab.WaitFor(t, "a master reported as down", lab.Patience, func() bool { return lookAt(t, 0, c.Addr).Masters[0].State == "down" })
 	c.Masters[1].Kill()
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
 		return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM")
 	})
 	if text := lab.FinishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
-		t.Errorf("without a majority it says\n%s", text)
+		t.Errorf("without a majority: got\n%s", text)
 	}
 	c.Upstream.Pause(t)
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer in 2s" || len(l.Masters) != 3 {
-		t.Errorf("with a hung upstream it says %+v", l)
+		t.Errorf("with a hung upstream: got %+v", l)
 	}
 	c.Upstream.Resume()
 	c.Upstream.Kill()
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK {
-		t.Error("a dead upstream answers")
+		t.Error("with a dead upstream: got it reported as up")
 	}
 }
 
-// TestStatusOfFewRights: without admin-commands, without a password, and of nobody.
-func TestStatusOfFewRights(t *testing.T) {
+// status works without admin-commands, without a password, and for an unknown user.
+func TestStatusWorksWithFewRights(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	addr := "redis://:secret@" + c.Addr
 	if l := lookAt(t, 0, addr); !l.Upstream.OK || !strings.Contains(l.LocksError, "NOPERM") {
-		t.Errorf("%+v", l)
+		t.Errorf("without admin-commands: got %+v", l)
 	}
 	if text := lab.FinishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") || strings.Contains(text, "secret") {
-		t.Errorf("without a password: %s", text)
+		t.Errorf("without a password: got %s", text)
 	}
 	lab.FinishTool(t, 69, "status", "--addr", "127.0.0.1:1")
 	lab.FinishTool(t, 64, "status", "--nonsense")
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthReportsStateByExitCode(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	addr := "redis://:secret@" + c.Addr
-	lab.FinishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
+	lab.FinishTool(t, 0, "health", "--addr", c.Addr) // the request for a password proves that it is up
 	lab.FinishTool(t, 77, "health", "--ready", "--addr", c.Addr)
 	lab.FinishTool(t, 0, "health", "--ready", "--addr", addr)
 	lab.FinishTool(t, 77, "health", "--ready", "--addr", "redis://:wrong@"+c.Addr)
@@ -111,7 +111,7 @@ func TestHealth(t *testing.T) {
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM") })
 	if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
-		t.Errorf("it says %s", text)
+		t.Errorf("got %s", text)
 	}
 	lab.FinishTool(t, 0, "health", "--addr", addr)
 	c.Pause(t)
@@ -121,16 +121,16 @@ func TestHealth(t *testing.T) {
 	lab.FinishTool(t, 69, "health", "--ready", "--addr", addr, "--timeout", "300ms")
 	lab.FinishTool(t, 0, "health", "--addr", addr)
 	c.Upstream.Resume()
-	c.Upstream.Kill() // which is not to blame the user
+	c.Upstream.Kill() // no fault of the user
 	if text := lab.FinishTool(t, 69, "health", "--ready", "--addr", addr); !strings.Contains(text, "connection refused") {
-		t.Errorf("it says %s", text)
+		t.Errorf("got %s", text)
 	}
 	lab.FinishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
 }
 
-// TestStatusWithoutUpstream: operators see the proxy through its Unix socket while the upstream is
-// away, also if nobody knows whether that wants a password, and whatever password they come with.
-func TestStatusWithoutUpstream(t *testing.T) {
+// Operators can inspect the proxy through its Unix socket while the upstream is away, even if the
+// proxy does not know whether the upstream wants a password, and with any password.
+func TestStatusWorksWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	masters, gone := lab.StartMasters(t, 3), lab.FreeAddr(t)
 	socket := filepath.Join(t.TempDir(), "proxy.sock")
@@ -150,11 +150,11 @@ func TestStatusWithoutUpstream(t *testing.T) {
 		})
 		lab.FinishTool(t, 0, append([]string{"health"}, addr...)...)
 		if text := lab.FinishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text, "connection refused") {
-			t.Errorf("%q: it says %s", more, text)
+			t.Errorf("%q: got %s", more, text)
 		}
-		lab.FinishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // a lock is another matter
+		lab.FinishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // locks do need the password
 	}
-	lab.FinishTool(t, 69, "status", "--addr", p.Addr) // who the user is does not matter
+	lab.FinishTool(t, 69, "status", "--addr", p.Addr) // the user does not matter
 	lab.FinishTool(t, 69, "health", "--ready", "--addr", p.Addr)
 	lab.FinishTool(t, 0, "health", "--addr", p.Addr)
 	local, err := net.Dial("unix", socket)
@@ -173,8 +173,8 @@ func TestStatusWithoutUpstream(t *testing.T) {
 	}
 }
 
-// TestHealthAtMaxClients: a proxy that takes no more clients lives, and is not ready for another.
-func TestHealthAtMaxClients(t *testing.T) {
+// A proxy at max-clients is healthy, but not ready.
+func TestHealthAtMaxClientsIsNotReady(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t, "--max-clients", "5")
 	lab.WaitFor(t, "no more room", lab.Patience, func() bool {
@@ -183,12 +183,12 @@ func TestHealthAtMaxClients(t *testing.T) {
 	lab.FinishTool(t, 0, "health", "--addr", c.Addr)
 	for _, addr := range []string{c.Addr, "redis://:secret@" + c.Addr} {
 		if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "max number of clients reached") {
-			t.Errorf("it says %s", text)
+			t.Errorf("got %s", text)
 		}
 	}
 }
 
-func TestBench(t *testing.T) {
+func TestBenchMeasures(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for _, more := range [][]string{nil, {"--shared"}} {
@@ -200,18 +200,18 @@ func TestBench(t *testing.T) {
 			Errors map[string]int
 		}
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Pairs < 1 || got.Rate <= 0 || got.Lock["p50_us"] <= 0 || got.Lock["max_us"] < got.Lock["p50_us"] {
-			t.Errorf("%q: %v in %s", more, err, text)
+			t.Errorf("bench %q: %v in %s", more, err, text)
 		}
 	}
 	if text := lab.FinishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients", "1"); !strings.Contains(text, "pairs a second") {
-		t.Errorf("it says %s", text)
+		t.Errorf("got %s", text)
 	}
 	lab.FinishTool(t, 64, "bench", "--clients", "100000")
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestCompletion: bash completes; zsh and fish, where they are, can read what is made for them.
-func TestCompletion(t *testing.T) {
+// bash completes commands; zsh and fish, if installed, accept their scripts.
+func TestShellsComplete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := func(shell string) string { return filepath.Join(dir, shell) }
@@ -240,13 +240,13 @@ func TestCompletion(t *testing.T) {
 		"bash zsh fish": {"completion", ""},
 	} {
 		if got := complete(words...); got != want && !(words[0] == "completion" && strings.HasSuffix(got, want)) {
-			t.Errorf("%q completes to %q, want %q", words, got, want)
+			t.Errorf("complete %q: got %q, want %q", words, got, want)
 		}
 	}
 	for _, shell := range []string{"zsh", "fish"} {
 		program, err := exec.LookPath(shell)
 		if err != nil {
-			t.Logf("no %s here", shell)
+			t.Logf("%s is not installed", shell)
 			continue
 		}
 		if out, err := exec.Command(program, "-n", path(shell)).CombinedOutput(); err != nil || len(out) > 0 {
@@ -258,13 +258,13 @@ func TestCompletion(t *testing.T) {
 	if err != nil {
 		return
 	}
-	// _arguments completes flags only of what stands first among the words.
+	// _arguments completes flags only at the first word.
 	script := `_arguments() { print -r -- "$CURRENT $words"; print -rl -- "$@" }; words=("${@:2}"); CURRENT=$#words; source $1`
 	for want, words := range map[string][]string{"2 run --gr\n": {"lockproxy", "run", "--gr"}, "2 lockproxy --max\n": {"lockproxy", "--max"},
 		"2 completion 1:word:(bash zsh fish)\n": {"lockproxy", "completion", "1:word:(bash zsh fish)"}} {
 		out, err := exec.Command(zsh, append([]string{"-f", "-c", script, "zsh", path("zsh")}, words...)...).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "\n"+words[len(words)-1]) {
-			t.Errorf("zsh, %q: %v, %.100s", words, err, out)
+			t.Errorf("zsh, %q: %v, got %.100s", words, err, out)
 		}
 	}
 }

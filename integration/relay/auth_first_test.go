@@ -10,17 +10,18 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Upstreams that check authentication before they look a command up, as Valkey does since 9.1 (its
-// pull request 1475).
+// The stand-in for upstreams that check authentication before they look a command up, as Valkey
+// has done since 9.1 (its pull request 1475), must answer as they do.
 
-// authFirst is such an upstream: its address, and the server that can be asked past it.
+// authFirst is an upstream of this kind: its address, and the server that a test reaches without
+// the stand-in.
 type authFirst struct {
 	name, addr string
 	server     *lab.Redis
 }
 
-// authFirstUpstreams starts the stand-in before a redis-server and, where it is installed and has
-// that order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
+// authFirstUpstreams starts the stand-in in front of a redis-server and, if one is installed that
+// checks in this order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
 func authFirstUpstreams(t *testing.T, args ...string) []authFirst {
 	t.Helper()
 	redis := lab.StartRedis(t, args...)
@@ -32,7 +33,7 @@ func authFirstUpstreams(t *testing.T, args ...string) []authFirst {
 	return list
 }
 
-// valkeyPath returns the path of a valkey-server that has the order, or "".
+// valkeyPath returns the path of a valkey-server that checks authentication first, or "".
 func valkeyPath() string {
 	path := os.Getenv("VALKEY_SERVER")
 	if path == "" {
@@ -53,7 +54,7 @@ func valkeyPath() string {
 
 const unknownNope = "-ERR unknown command 'nope', with args beginning with: \r\n"
 
-func TestAuthFirst(t *testing.T) {
+func TestStandInAnswersAsValkey(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret", "--user", "few", "on", ">few", "-@all", "+get", "~*") {
 		nope, auth, reset, ping := lab.Encode("nope"), lab.Encode("AUTH", "secret"), lab.Encode("RESET"), lab.Encode("PING")
@@ -90,8 +91,8 @@ func TestAuthFirst(t *testing.T) {
 	}
 }
 
-// authFirstLater tests what takes its time: a RESET behind a command that blocks, messages, and a
-// client that leaves.
+// authFirstLater covers events that arrive later: a reply that unblocks a RESET, messages, and a
+// client that disconnects.
 func authFirstLater(t *testing.T, upstream authFirst) {
 	other := lab.Dial(t, upstream.addr)
 	other.WantDo("+OK\r\n", "AUTH", "secret")
@@ -115,11 +116,11 @@ func authFirstLater(t *testing.T, upstream authFirst) {
 		return strings.Contains(other.Do("INFO", "clients"), "\nblocked_clients:1\r")
 	})
 	c.Close()
-	lab.WaitFor(t, "nobody blocked", lab.Patience, func() bool {
+	lab.WaitFor(t, "no blocked client", lab.Patience, func() bool {
 		return strings.Contains(other.Do("INFO", "clients"), "\nblocked_clients:0\r")
 	})
 
-	// A connection of before keeps its login when a password is set, until RESET.
+	// A connection opened before a password is set stays logged in until RESET.
 	other.WantDo("+OK\r\n", "CONFIG", "SET", "requirepass", "")
 	c = lab.Dial(t, upstream.addr)
 	c.WantDo(unknownNope, "nope")

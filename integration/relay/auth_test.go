@@ -10,11 +10,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// LOCK is answered by the proxy, so it must not be a way around the upstream's authentication.
+// The proxy answers LOCK itself, so LOCK must not bypass the upstream's authentication.
 
 const noAuth = "-NOAUTH Authentication required.\r\n"
 
-func TestUnauthenticated(t *testing.T) {
+func TestNoLockWithoutAuth(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	token := "0000000000000001:" + strings.Repeat("0", 40)
@@ -40,14 +40,14 @@ func TestUnauthenticated(t *testing.T) {
 		})
 	}
 	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
-		t.Errorf("locked without authentication: %v", found)
+		t.Errorf("got locks %v without authentication, want none of job", found)
 	}
 }
 
-// TestZeroByteInName: Redis compares the names of commands as C does, up to a zero byte, where its
-// table has both in one place. So one in some hundred names like "RESET\x0042" is RESET. No lock
-// command runs behind such a name: the user may be deleted then, and the connection lives on.
-func TestZeroByteInName(t *testing.T) {
+// Redis compares command names as C strings, which end at a zero byte, if its hash table has both
+// names in one bucket. So about one name in a hundred like "RESET\x0042" is RESET. No lock
+// command may run after such a name, because the connection is logged out.
+func TestNoLockAfterDisguisedReset(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	host := lab.Dial(t, c.Addr)
@@ -58,17 +58,17 @@ func TestZeroByteInName(t *testing.T) {
 		reply = host.Do(fmt.Sprintf("RESET\x00%d", n))
 	}
 	if reply != "+RESET\r\n" {
-		t.Skipf("this server takes no such name: %q", reply)
+		t.Skipf("this server takes no such name for RESET: last reply %q", reply)
 	}
 	host.WantDo(noAuth, "PING")
 	if got := host.Do("LOCK", "job", "60s"); lab.TokenOf(got) != "" || c.Masters[0].Do(t, "EXISTS", "lock:job") != ":0\r\n" {
-		t.Errorf("LOCK of a connection that is not logged in any more: %q", got)
+		t.Errorf("LOCK after a disguised RESET: got %q, want an error and no key on the master", got)
 	}
 }
 
-// TestBlankLine: Valkey 8 reads what follows a line of blanks line by line, so that a command can
-// hide in an argument. It gets an empty line, which hides nothing.
-func TestBlankLine(t *testing.T) {
+// Valkey 8 reads all that follows a line of blanks line by line, so an argument could hide a
+// command. The proxy forwards an empty line instead, which cannot hide one.
+func TestBlankLineHidesNoCommand(t *testing.T) {
 	t.Parallel()
 	upstreams := []*lab.Redis{lab.StartRedis(t, "--requirepass", "secret")}
 	if path, err := exec.LookPath("valkey-server"); err == nil {
@@ -88,26 +88,26 @@ func TestBlankLine(t *testing.T) {
 	}
 }
 
-func TestHelloAuth(t *testing.T) {
+func TestHelloWithAuthAllowsLock(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	for _, version := range []string{"2", "3"} {
 		host := lab.Dial(t, c.Addr)
 		if got := host.Do("HELLO", version, "AUTH", "default", "wrong"); !strings.HasPrefix(got, "-WRONGPASS") {
-			t.Fatalf("HELLO with a wrong password: %q", got)
+			t.Fatalf("HELLO with a wrong password: got %q, want WRONGPASS", got)
 		}
 		host.WantDo(noAuth, "LOCK", "job", "60s")
 		if got := host.Do("HELLO", version); !strings.HasPrefix(got, "-NOAUTH") {
-			t.Fatalf("HELLO without password: %q", got)
+			t.Fatalf("HELLO without a password: got %q, want NOAUTH", got)
 		}
 		host.WantDo(noAuth, "LOCK", "job", "60s")
 		host.Send(lab.Encode("HELLO", version, "SETNAME", "me", "AUTH", "default", "secret") + lab.Encode("LOCK", "job", "60s"))
 		if got := host.Frame(); got[0] != "*%"[map[string]int{"2": 0, "3": 1}[version]] {
-			t.Fatalf("HELLO %s: %q", version, got)
+			t.Fatalf("HELLO %s: got %q, want a map", version, got)
 		}
 		token := lab.TokenOf(host.Frame())
 		if token == "" {
-			t.Error("no token after HELLO AUTH")
+			t.Error("LOCK after HELLO AUTH: got no token")
 		}
 		host.Unlock("job", token)
 		host.WantDo("+RESET\r\n", "RESET")
@@ -115,10 +115,9 @@ func TestHelloAuth(t *testing.T) {
 	}
 }
 
-// TestAuthInTransaction: an AUTH that was queued takes effect at EXEC, where its answer is nested
-// in another. The proxy may ask or refuse then, but must not let a connection in that Redis does
-// not.
-func TestAuthInTransaction(t *testing.T) {
+// A queued AUTH takes effect at EXEC, whose reply contains its reply. The proxy may then refuse
+// or ask the upstream, but must not admit a connection that Redis does not.
+func TestQueuedAuthAdmitsNoMoreThanRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
 	admin := lab.Dial(t, c.Upstream.Addr)
@@ -128,21 +127,21 @@ func TestAuthInTransaction(t *testing.T) {
 	host.Send(lab.Encode("AUTH", "secret") + lab.Encode("MULTI") + lab.Encode("AUTH", "reader", "reader") + lab.Encode("EXEC") + lab.Encode("LOCK", "job", "60s"))
 	host.Want("+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
 	if got := host.Frame(); lab.TokenOf(got) == "" && got != noAuth {
-		t.Errorf("LOCK after an AUTH in a transaction: %q", got)
+		t.Errorf("LOCK after an AUTH in a transaction: got %q, want a token or NOAUTH", got)
 	}
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	if token := lab.TokenOf(host.Do("LOCK", "job-2", "60s")); token == "" {
-		t.Error("no token after a plain AUTH behind the transaction")
+		t.Error("LOCK after a transaction and a plain AUTH: got no token")
 	}
 
-	// Not authenticated, MULTI is refused and so the AUTH behind it counts at once.
+	// Before authentication MULTI is refused, so the AUTH after it takes effect at once.
 	host = lab.Dial(t, c.Addr)
 	play(host, []step{{lab.Encode("MULTI"), noAuth}, {lab.Encode("AUTH", "secret"), "+OK\r\n"},
 		{lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}, {lab.Encode("LOCK", "job-3", "60s"), "token"}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
 }
 
-// TestPasswordLater: a password set while the proxy runs closes the locks to new connections, too.
-func TestPasswordLater(t *testing.T) {
+// A password that is set while the proxy runs also closes the locks to new connections.
+func TestPasswordSetLaterClosesLocks(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -158,10 +157,9 @@ func TestPasswordLater(t *testing.T) {
 	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
 }
 
-// TestMasterPassword: masters and upstream with credentials of their own, given in their
-// addresses. The client has none, and needs none where the proxy introduces itself to the
-// upstream.
-func TestMasterPassword(t *testing.T) {
+// Masters and upstream get their passwords from the addresses. The client needs none, because the
+// proxy authenticates to the upstream for it.
+func TestPasswordsInAddressesWorkAndStaySecret(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 4, "--requirepass", "p@ss word")
 	var list []string
@@ -182,13 +180,13 @@ func TestMasterPassword(t *testing.T) {
 	}
 	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool { return strings.Count(host.Do("LOCK", "job", "1s"), "refused") == 3 })
 	if text := host.Do("LOCK", "job", "60s") + p.Log.String(); strings.Contains(text, "p@ss") || strings.Contains(text, "p%40ss") {
-		t.Errorf("a password shows: %s", text)
+		t.Errorf("got a password in a reply or the log: %s", text)
 	}
 }
 
-// TestUpstreamNeverReached: a proxy that cannot ask whether the upstream wants a password refuses
+// A proxy that never reached the upstream cannot know whether it wants a password, so it refuses
 // to lock.
-func TestUpstreamNeverReached(t *testing.T) {
+func TestNoLockBeforeUpstreamIsReached(t *testing.T) {
 	t.Parallel()
 	masters := lab.StartMasters(t, 3)
 	gone := lab.FreeAddr(t)
@@ -196,11 +194,11 @@ func TestUpstreamNeverReached(t *testing.T) {
 	host := lab.Dial(t, p.Addr)
 	for range 20 {
 		if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-") {
-			t.Fatalf("LOCK with an upstream never reached: %q", reply)
+			t.Fatalf("LOCK with an upstream that was never reached: got %q, want an error", reply)
 		}
 		lab.Pass(t, 10*time.Millisecond)
 	}
 	if found := lab.Census(t, masters); len(found) > 0 {
-		t.Errorf("locked without authentication: %v", found)
+		t.Errorf("got locks %v without authentication, want none", found)
 	}
 }

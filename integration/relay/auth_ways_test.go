@@ -8,8 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// way is one road to a place where a lock command is allowed or refused. OURS stands for the lock
-// command in it, and its want: "yes" that it is carried out, a code that it is refused so.
+// way is a sequence of steps to a connection state in which a lock command is allowed or refused.
+// A step that sends OURS is the lock command; it wants "yes" if the command must run, else the
+// beginning of the error.
 type way struct {
 	name  string
 	steps []step
@@ -17,12 +18,12 @@ type way struct {
 
 const ok = "+OK\r\n"
 
-// forged is a script that answers as Redis itself does elsewhere.
+// forged returns a script whose reply looks like a status reply of Redis.
 func forged(status string) string {
 	return lab.Encode("EVAL", "return redis.status_reply('"+status+"')", "0")
 }
 
-// oursStep is the step of the lock command of the way.
+// oursStep returns the step of the lock command itself.
 func oursStep(want string) step { return step{"OURS", want} }
 
 var (
@@ -39,8 +40,8 @@ var (
 	unlisten = step{lab.Encode("UNSUBSCRIBE", "a"), subscription("unsubscribe", "a", 0)}
 )
 
-// waysIn are the ways before an upstream that wants a password. app may write keys of its own
-// only, if anybody asks for that.
+// waysIn returns the ways that start before authentication at an upstream with a password. If
+// lock-acl is on, the user app may write only keys of its own.
 func waysIn() []way {
 	wrong := step{lab.Encode("AUTH", "no"), "-WRONGPASS"}
 	return []way{
@@ -48,7 +49,7 @@ func waysIn() []way {
 		{"RESET", []step{reset, oursStep(noAuth), oursStep(noAuth)}},
 		{"a wrong password", []step{wrong, oursStep(noAuth), reset, oursStep(noAuth)}},
 		{"AUTH", []step{oursStep(noAuth), asAdmin, oursStep("yes"), reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
-		{"AUTH, a wrong one behind", []step{asAdmin, wrong, oursStep("yes"), reset, wrong, oursStep(noAuth)}},
+		{"AUTH, then a wrong one", []step{asAdmin, wrong, oursStep("yes"), reset, wrong, oursStep(noAuth)}},
 		{"HELLO AUTH", []step{{lab.Encode("HELLO", "2", "AUTH", "default", "secret"), "*14\r\n"}, oursStep("yes"), reset, oursStep(noAuth)}},
 		{"HELLO 3 AUTH", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "secret"), "%7\r\n"}, oursStep("yes"), reset, oursStep(noAuth)}},
 		{"HELLO with a wrong password", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "no"), "-WRONGPASS"}, oursStep(noAuth)}},
@@ -66,7 +67,7 @@ func waysIn() []way {
 	}
 }
 
-// waysAsUsers are the ways with lock-acl on.
+// waysAsUsers returns the ways with lock-acl on.
 func waysAsUsers() []way {
 	const noPerm = "-NOPERM "
 	appQueued, adminQueued := step{asApp.send, queued}, step{asAdmin.send, queued}
@@ -80,7 +81,7 @@ func waysAsUsers() []way {
 		{"app in MULTI, dropped", []step{asAdmin, multi, appQueued, discard, oursStep("yes")}},
 		{"admin in MULTI, dropped", []step{asApp, multi, adminQueued, discard, oursStep(noPerm)}},
 		{"app in MULTI, RESET", []step{asAdmin, multi, appQueued, execOne, reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
-		{"app in MULTI, a wrong AUTH behind", []step{asAdmin, multi, appQueued, execOne, {lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
+		{"app in MULTI, then a wrong AUTH", []step{asAdmin, multi, appQueued, execOne, {lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
 		{"as admin, as app without a reply", []step{asAdmin, {skip + asApp.send, ""}, oursStep(noPerm), asAdmin, oursStep("yes")}},
 		{"as app, as admin by a forged RESET", []step{asApp, {forged("RESET") + forged("OK") + reset.send + lab.Encode("AUTH", "no"), "+RESET\r\n"},
 			{"", ok}, answered, {"", "-WRONGPASS"}, oursStep(noAuth), asApp, oursStep(noPerm)}},
@@ -89,10 +90,10 @@ func waysAsUsers() []way {
 	}
 }
 
-// TestWaysIn: every lock command is refused without authentication, and without the right to write
-// the key, on every way there, before and after RESET, in one packet with the AUTH or not, and is
-// carried out where it is allowed.
-func TestWaysIn(t *testing.T) {
+// On every way, every lock command is refused without authentication or without the right to
+// write the key, and runs otherwise: before and after RESET, and with the AUTH in the same packet
+// or an earlier one.
+func TestLockCommandsAreCheckedOnEveryWay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cluster *lab.Cluster
@@ -114,7 +115,7 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
-// take goes the way with a lock command on a key of its own.
+// take plays the way with a lock command on a key of its own.
 func (w way) take(host *lab.Client, command, key string, atOnce bool) {
 	host.T.Helper()
 	token := "0000000000000001:" + strings.Repeat("0", 40)
@@ -140,7 +141,7 @@ func (w way) take(host *lab.Client, command, key string, atOnce bool) {
 	}
 }
 
-// checkWay reads the reply to a step.
+// checkWay reads the reply to a step and compares it with the wanted one.
 func checkWay(host *lab.Client, i int, s step, command string) {
 	host.T.Helper()
 	if s.want == "" {
@@ -153,8 +154,8 @@ func checkWay(host *lab.Client, i int, s step, command string) {
 		}
 		return
 	}
-	granted := lab.TokenOf(got) != "" || got == lab.Null2 || got == lab.Null3 // the same key again
+	granted := lab.TokenOf(got) != "" || got == lab.Null2 || got == lab.Null3 // null: an earlier run holds the key
 	if carried := map[string]bool{"LOCK": granted, "UNLOCK": got == ":0\r\n", "EXTEND": got == ":0\r\n", "LOCKINFO": got[0] != '-'}[command]; !carried {
-		host.T.Fatalf("step %d: %s was answered %.100q", i, command, got)
+		host.T.Fatalf("step %d: %s: got %.100q, want it carried out", i, command, got)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestDifferential sends the same random bytes to a Redis directly and, in random fragments,
-// through the proxy to another one: the answers must be the same bytes, and the connection must be
-// open or closed alike.
-func TestDifferential(t *testing.T) {
+// The test sends the same random bytes directly to one Redis and, in random fragments, through
+// the proxy to another: the replies must be equal byte for byte, and so must the state of the
+// connections.
+func TestRandomBytesGetTheSameReplies(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	for worker := range uint64(2) {
@@ -26,7 +26,7 @@ func TestDifferential(t *testing.T) {
 			for i := range uint64(300) {
 				run := differential{script{rand.New(rand.NewPCG(seed, worker<<32|i))}, c.Upstream, direct, c.Addr, i%2 == 1, 0}
 				if !run.same(t) {
-					t.Errorf("script %d of worker %d", i, worker)
+					t.Errorf("script %d of worker %d differs", i, worker)
 					return
 				}
 			}
@@ -39,14 +39,14 @@ type differential struct {
 	upstream, direct *lab.Redis
 	proxy            string
 	resp3            bool
-	patience         time.Duration // for an answer that differs from the direct one; 0 means the usual
+	patience         time.Duration // to wait for a reply that differs from the direct one; 0: lab.Patience
 }
 
-// same runs one script both ways, compares, and shows what differs.
+// same plays one script both ways, and reports a difference with the place of its first byte.
 func (d differential) same(t *testing.T) bool {
 	t.Helper()
 	sent, got, want := d.play(t)
-	if got == want || strings.Contains(want.Text, "\r\nid\r\n") { // a mutation made a HELLO: its reply has a connection number
+	if got == want || strings.Contains(want.Text, "\r\nid\r\n") { // a changed byte made a HELLO, whose reply has a connection id
 		return true
 	}
 	_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(sent), 0o600)
@@ -59,12 +59,12 @@ func (d differential) same(t *testing.T) bool {
 	return false
 }
 
-// play runs one script both ways and returns what was sent and the two answers.
+// play plays one script both ways, and returns the bytes it sent and both answers.
 func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	t.Helper()
 	for _, s := range []*lab.Redis{d.upstream, d.direct} {
 		s.Do(t, "FLUSHALL")
-		lab.WaitFor(t, "subscribers of the script before gone", lab.Patience, func() bool {
+		lab.WaitFor(t, "subscribers of the last script disconnected", lab.Patience, func() bool {
 			return s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub") == lab.Bulk("")
 		})
 	}
@@ -103,9 +103,8 @@ func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	return sent, got, want
 }
 
-// TestHarnessDifferential: through a plain TCP relay nothing may differ, or the random scripts are
-// not repeatable.
-func TestHarnessDifferential(t *testing.T) {
+// Through a plain TCP relay no script may differ, or the random scripts are not repeatable.
+func TestRandomBytesAreRepeatable(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	servers := lab.StartMasters(t, 2)
@@ -113,7 +112,7 @@ func TestHarnessDifferential(t *testing.T) {
 	for i := range uint64(100) {
 		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, i%2 == 1, 0}
 		if !run.same(t) {
-			t.Fatalf("script %d", i)
+			t.Fatalf("script %d differs", i)
 		}
 	}
 	r.Spoil(true)
@@ -125,6 +124,6 @@ func TestHarnessDifferential(t *testing.T) {
 		}
 	}
 	if found < 8 {
-		t.Errorf("of 10 scripts with a changed reply %d were noticed", found)
+		t.Errorf("noticed %d of 10 changed replies, want at least 8", found)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The embedded default: no settings, everything in one process.
+// The embedded default: no settings, all servers in one process.
 
-// TestEmbedded: the session that a newcomer types.
-func TestEmbedded(t *testing.T) {
+// The session that a newcomer types works.
+func TestEmbeddedSessionWorks(t *testing.T) {
 	t.Parallel()
 	p := lab.StartEmbedded(t)
 	for _, host := range []*lab.Client{lab.Dial(t, p.Addr), lab.Dial3(t, p.Addr)} {
@@ -18,36 +18,35 @@ func TestEmbedded(t *testing.T) {
 		host.WantDo("+PONG\r\n", "PING")
 		host.WantDo("+OK\r\n", "SET", "greeting", "hello")
 		host.WantDo(lab.Bulk("hello"), "GET", "greeting")
-		token := host.Lock("job", "5s")
+		token := host.Lock("job", "60s")
 		host.WantDo(null, "LOCK", "job", "5000")
 		host.Unlock("job", token)
 		host.WantDo(":0\r\n", "UNLOCK", "job", token)
-		later := host.Lock("job", "5s")
+		later := host.Lock("job", "60s")
 		if later <= token {
-			t.Errorf("token %s after %s", later, token)
+			t.Errorf("got token %s after %s, want a greater one", later, token)
 		}
 		host.Unlock("job", later)
 		host.WantDo("-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n", "LOCK", "job", "soon")
 
 		start, short := time.Now(), "short-"+null
 		host.Lock(short, "1s")
-		host.WantDo(null, "LOCK", short, "1s")
 		lab.WaitFor(t, "expiry in real time", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", short, "5s")) != "" })
-		if took := time.Since(start); took < 990*time.Millisecond {
-			t.Errorf("a lock of 1s was free again after %v", took)
+		if took := time.Since(start); took < 990*time.Millisecond { // a busy machine can only add to it
+			t.Errorf("a lock of 1s was free again after %v, want at least 990ms", took)
 		}
-		play(host, []step{{lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "piped", "5s") + lab.Encode("GET", "a"), "+OK\r\n"}}, host.Send)
+		play(host, []step{{lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "piped", "60s") + lab.Encode("GET", "a"), "+OK\r\n"}}, host.Send)
 		piped := lab.TokenOf(host.Frame())
 		host.Want(lab.Bulk("1"))
 		host.Unlock("piped", piped)
 	}
 	if !p.Says("LOCK") {
-		t.Errorf("the first lines do not tell what to type:\n%.1000s", p.Log.String())
+		t.Errorf("the first lines of the log do not mention LOCK:\n%.1000s", p.Log.String())
 	}
 }
 
-// TestEmbeddedStates: transactions, subscriptions and blocking commands on the embedded upstream.
-func TestEmbeddedStates(t *testing.T) {
+// Transactions, subscriptions and blocking commands work on the embedded upstream.
+func TestEmbeddedConnectionStatesWork(t *testing.T) {
 	t.Parallel()
 	p := lab.StartEmbedded(t)
 	host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)

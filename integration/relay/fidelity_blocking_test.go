@@ -8,15 +8,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestBlocking: a LOCK behind a command that blocks runs when that is answered, by data, by its
-// time-out or by CLIENT UNBLOCK, and what stands behind the LOCK runs after it.
-func TestBlocking(t *testing.T) {
+// A LOCK pipelined after a blocking command runs once that command is answered: by data, by its
+// timeout or by CLIENT UNBLOCK. Commands after the LOCK run after it.
+func TestLockWaitsForBlockingCommand(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)
 	for name, b := range map[string]struct {
 		block  []string
-		before [][]string // makes what block waits in
-		wake   []string   // sent over another connection; none where the time-out ends it
+		before [][]string // prepare the keys
+		wake   []string   // sent over another connection; nil: the timeout ends it
 		reply  string
 	}{
 		"BLPOP":             {[]string{"BLPOP", "q1", "0"}, nil, []string{"RPUSH", "q1", "x"}, "*2\r\n" + lab.Bulk("q1") + lab.Bulk("x")},
@@ -37,7 +37,7 @@ func TestBlocking(t *testing.T) {
 		host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 		for _, command := range b.before {
 			if reply := host.Do(command...); reply[0] == '-' {
-				t.Fatalf("%s: %q: %q", name, command, reply)
+				t.Fatalf("%s: %q: got %q, want no error", name, command, reply)
 			}
 		}
 		id := strings.TrimPrefix(lab.Scalar(host.Do("CLIENT", "ID")), ":")
@@ -46,7 +46,7 @@ func TestBlocking(t *testing.T) {
 		if b.wake != nil {
 			lab.WaitFor(t, name+": blocked", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
 			if got := c.Masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
-				t.Errorf("%s: LOCK ran before it", name)
+				t.Errorf("%s: LOCK ran before the blocking command was answered", name)
 			}
 			for i := range b.wake {
 				b.wake[i] = strings.Replace(b.wake[i], "ID", id, 1)
@@ -56,7 +56,7 @@ func TestBlocking(t *testing.T) {
 		host.Want(b.reply)
 		token := lab.TokenOf(host.Frame())
 		if next := host.Frame(); token == "" || next[0] != ':' {
-			t.Errorf("%s: token %q, then %q", name, token, next)
+			t.Errorf("%s: got token %q and then %q, want a token and an integer", name, token, next)
 		}
 		host.Unlock(key, token)
 	}
@@ -66,10 +66,10 @@ func streamReply(key, id string) string {
 	return "*1\r\n*2\r\n" + lab.Bulk(key) + "*1\r\n*2\r\n" + lab.Bulk(id) + "*2\r\n" + lab.Bulk("f") + lab.Bulk("v")
 }
 
-// TestReplconf: REPLCONF ACK has no answer, nor an element in EXEC's answer, so that nothing
-// behind it could be told apart. It is a replica's word: from there on lock commands are the
-// upstream's, which does not know them.
-func TestReplconf(t *testing.T) {
+// REPLCONF ACK has no reply of its own and none inside EXEC's reply, so the proxy cannot match
+// replies after it. Only replicas send it: from then on the proxy forwards lock commands to the
+// upstream, which does not know them.
+func TestReplconfEndsLockCommands(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)
 	for _, before := range [][]string{{"REPLCONF", "ACK", "0"}, {"REPLCONF", "GETACK", "*"}, {"replconf", "capa", "eof", "ack", "0"}} {
@@ -85,7 +85,7 @@ func TestReplconf(t *testing.T) {
 			for !strings.HasSuffix(want, lab.Bulk("end")) {
 				part, closed, err := direct.Rest(20 * time.Millisecond)
 				if want += part; closed || err != nil {
-					t.Fatalf("%q: Redis answered %q", sent, want)
+					t.Fatalf("%q: Redis closed the connection after %q", sent, want)
 				}
 			}
 			host.Want(want)

@@ -10,11 +10,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// How the answers of the two ways are compared.
+// Comparison of the two answers.
 
-// What differs between any two connections or moments, wherever it stands: the id in HELLO's
-// reply; the time and the address in a line of MONITOR. Lines of commands that the harness or the
-// proxy send on other connections are left out.
+// Parts that differ between any two connections or moments: the id in HELLO's reply; the time and
+// the address in a line of MONITOR. Lines about commands that the test or the proxy sends on
+// other connections are dropped.
 var (
 	helloID      = regexp.MustCompile(`(\$2\r\nid\r\n):\d+\r\n`)
 	foreignLine  = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]]*\] ("PING"( "harness")?|"INFO" "clients"|"cLiEnT" "lIsT")\r\n`)
@@ -23,7 +23,7 @@ var (
 	refusedLock  = regexp.MustCompile(`(?i)^-ERR unknown command '(lock|unlock|extend|lockinfo|lockproxy)', with args`)
 )
 
-// plain takes out what differs by nature. Tagged replies become "+order ..." or "+value ...".
+// plain removes the parts that always differ. Tagged replies become "+order ..." or "+value ...".
 func (s *fidelityScript) plain(text string) string {
 	text = helloID.ReplaceAllString(text, "$1:0\r\n")
 	text = foreignLine.ReplaceAllString(text, "")
@@ -48,8 +48,8 @@ func (s *fidelityScript) tagReply(i int, which string) string {
 	return "-ERR unknown command '" + name + "', with args beginning with: \r\n"
 }
 
-// masked replaces replies by what of them is to be compared. Lines of MONITOR and errors stay as
-// they are.
+// masked reduces replies to the parts that are compared. Lines of MONITOR and errors stay
+// unchanged.
 func masked(m mask, text string) string {
 	var b strings.Builder
 	for _, f := range frames(text) {
@@ -67,7 +67,7 @@ func masked(m mask, text string) string {
 	return b.String()
 }
 
-// unordered writes a reply with the elements of each aggregate in alphabetical order.
+// unordered returns a reply with the elements of each aggregate sorted.
 func unordered(frame string) string {
 	if strings.IndexByte("*~%>", frame[0]) < 0 {
 		return frame
@@ -81,7 +81,7 @@ func unordered(frame string) string {
 	return head + "\r\n" + strings.Join(list, "")
 }
 
-// frames cuts text into replies. What is none any more comes as one last piece.
+// frames splits text into replies. An incomplete or malformed rest becomes the last element.
 func frames(text string) (list []string) {
 	r := bufio.NewReader(strings.NewReader(text))
 	for text != "" {
@@ -94,12 +94,12 @@ func frames(text string) (list []string) {
 	return list
 }
 
-// lockCount says what became of the lock commands in a script.
+// lockCount counts the lock commands of a script by their outcome.
 type lockCount struct{ granted, refused, passed int }
 
-// differs compares what came through the proxy with what came directly. Where Redis calls a lock
-// command unknown the proxy must have answered it, in that place and in one of the ways it has;
-// pushes may stand before or behind. "" means equal.
+// differs compares the answer through the proxy with the direct one, and describes the first
+// difference; "" means equal. In the place of each lock command that Redis calls unknown, the proxy
+// must have answered the command itself; pushes may come before or after.
 func (s *fidelityScript) differs(got, want string) (what string, count lockCount) {
 	g, w := frames(s.plain(got)), frames(s.plain(want))
 	place := 0
@@ -107,13 +107,7 @@ func (s *fidelityScript) differs(got, want string) (what string, count lockCount
 	for i, wanted := range w {
 		if !refusedLock.MatchString(wanted) {
 			if len(g) == 0 || g[0] != wanted {
-				got := append(g, "nothing")[0]
-				at := 0
-				for at < len(got) && at < len(wanted) && got[at] == wanted[at] {
-					at++
-				}
-				at = max(0, at-20)
-				return fmt.Sprintf("reply %d of %d, from byte %d of it: through the proxy %.300q, directly %.300q", i, len(w), at, got[min(at, len(got)):], wanted[at:]), count
+				return fmt.Sprintf("reply %d of %d, %s", i, len(w), firstDifference(append(g, "no reply")[0], wanted)), count
 			}
 			g = g[1:]
 			continue
@@ -133,14 +127,24 @@ func (s *fidelityScript) differs(got, want string) (what string, count lockCount
 		place++
 	}
 	if len(g) > 0 {
-		return fmt.Sprintf("more came through the proxy than directly: %.300q", g[0]), count
+		return fmt.Sprintf("got more through the proxy than directly: %.300q", g[0]), count
 	}
 	return "", count
 }
 
-// lockAnswer judges the answer to a lock command. Where the upstream may be silent (CLIENT REPLY)
-// or may not be speaking of commands any more, the proxy leaves it to the upstream, and Redis' own
-// error comes.
+// firstDifference shows two replies from shortly before their first difference.
+func firstDifference(got, want string) string {
+	at := 0
+	for at < len(got) && at < len(want) && got[at] == want[at] {
+		at++
+	}
+	at = max(0, at-20)
+	return fmt.Sprintf("from byte %d of it: through the proxy %.300q, directly %.300q", at, got[at:], want[at:])
+}
+
+// lockAnswer judges the reply to a lock command. If the upstream may suppress replies (CLIENT
+// REPLY), or the bytes may no longer be commands, the proxy forwards the command, and Redis' own
+// error is right.
 func (s *fidelityScript) lockAnswer(reply, refusal, expect string, count *lockCount) string {
 	sent := strings.ToUpper(s.text.String())
 	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") || strings.Contains(sent, "REPLCONF") || strings.Contains(sent, "DEBUG")

@@ -8,10 +8,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What Redis says of its own commands: COMMAND DOCS names each with its group and the form of its
-// arguments. So the scripts know every command of the server at hand.
+// COMMAND DOCS describes each command with its group and the syntax of its arguments. So the
+// scripts cover every command of the installed server.
 
-// described is a command, or a subcommand with the name of both.
+// described is a command, or a subcommand with its container's name.
 type described struct {
 	name  []string // "client", "setname"
 	group string
@@ -20,17 +20,16 @@ type described struct {
 
 func (d described) String() string { return strings.Join(d.name, "|") }
 
-// syntax is an argument, or several that belong together.
+// syntax is an argument, or several that form a group.
 type syntax struct {
 	name, kind, token string
 	optional          bool
 	multiple          bool
-	tokenEach         bool // the token stands before each of multiple
+	tokenEach         bool // the token comes before each of multiple
 	parts             []syntax
 }
 
-// describeCommands asks a server for all its commands. A container's subcommands come instead of
-// it.
+// describeCommands asks a server for all its commands. Subcommands replace their container.
 func describeCommands(t testing.TB, s *lab.Redis) []described {
 	t.Helper()
 	var list []described
@@ -41,13 +40,13 @@ func describeCommands(t testing.TB, s *lab.Redis) []described {
 		for sub, subDoc := range subs {
 			list = append(list, described{strings.Split(sub, "|"), group, syntaxOf(rawMap(subDoc)["arguments"])})
 		}
-		if len(subs) == 0 || name == "command" { // COMMAND alone is one, too
+		if len(subs) == 0 || name == "command" { // COMMAND also works without a subcommand
 			list = append(list, described{[]string{name}, group, syntaxOf(fields["arguments"])})
 		}
 	}
 	slices.SortFunc(list, func(a, b described) int { return strings.Compare(a.String(), b.String()) })
 	if len(list) < 300 {
-		t.Fatalf("COMMAND DOCS describes %d commands only", len(list))
+		t.Fatalf("COMMAND DOCS: got only %d commands", len(list))
 	}
 	return list
 }
@@ -66,14 +65,14 @@ func syntaxOf(frame string) (list []syntax) {
 				s.tokenEach = true
 			}
 		}
-		if s.token != "*" { // an id that the server makes of the time
+		if s.token != "*" { // * makes an id from the time
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// rawMap is a map of RESP2 with its values as they came. A frame that is "" has none.
+// rawMap splits a map of RESP2 into raw values by key. It returns nil for "".
 func rawMap(frame string) map[string]string {
 	m := map[string]string{}
 	for pair := range slices.Chunk(rawList(frame), 2) {

@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// grammar writes commands by the form that COMMAND DOCS gives for their arguments: every option in
-// every combination, most of them right. What must not be left to chance has calls written by
-// hand, in special.
+// grammar writes commands by the syntax that COMMAND DOCS gives for their arguments: every option
+// in every combination, most of them correct. Commands that must not be left to chance have
+// hand-written calls, in specials.
 type grammar struct {
 	script
 	commands map[string][]described // by group
 	groups   []string
-	payload  string // what DUMP made of a string
+	payload  string // the reply to DUMP of a string
 }
 
-// call is one command while it is written.
+// call is a command under construction.
 type call struct {
 	grammar
 	command string
 	group   string
-	keys    int // how many keys numkeys announced; 0 where there was none
+	keys    int // how many keys numkeys announced; 0 without numkeys
 }
 
-// call writes one call of a command without regard to special.
+// call writes one call of a command without its entry in specials.
 func (g grammar) call(d described) []string {
 	c := &call{grammar: g, command: d.String(), group: d.group}
 	return append(c.cased(d.name), c.list(d.args)...)
 }
 
-// cased writes a name in upper, lower or mixed case.
+// cased returns a name in upper, lower or mixed case.
 func (g grammar) cased(name []string) (words []string) {
 	for _, n := range name {
 		switch g.IntN(6) {
@@ -102,8 +102,8 @@ func (c *call) one(a syntax) []string {
 	return []string{c.value()}
 }
 
-// keyOf returns a key of a group's own, now and then one of another group: keys of the same group
-// mostly have the type that its commands want.
+// keyOf returns a key of the group, and sometimes one of another group: keys of one group mostly
+// have the type that its commands want.
 func (g grammar) keyOf(group string) string {
 	if group == "generic" || g.IntN(8) == 0 {
 		group = g.groups[g.IntN(len(g.groups))]
@@ -111,10 +111,10 @@ func (g grammar) keyOf(group string) string {
 	return fmt.Sprintf("%s:%d", group, g.IntN(3))
 }
 
-// argumentWords are the values for arguments, by "command.argument", "group.argument" or
-// "argument". Where none stand here the type of the argument decides. Sets hold only small
-// integers, hashes only short values and a channel has one name: else their order would be a
-// matter of chance, as each server orders by a random seed of its own.
+// argumentWords are values for arguments, by "command.argument", "group.argument" or "argument".
+// Without an entry the argument's type decides. Sets hold only small integers, hashes only short
+// values, and a channel has one name: otherwise the order would depend on a random seed of each
+// server.
 var argumentWords = map[string][]string{
 	"set.member": {"1", "2", "3", "4", "-7"}, "sorted-set.member": {"m1", "m2", "m3", "m4"},
 	"geo.member": {"P", "Q", "R"}, "member1": {"P", "Q"}, "member2": {"Q", "none"},

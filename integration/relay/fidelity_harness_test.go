@@ -7,9 +7,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestHarnessFidelity: the comparison notices what it is there to notice, and lets pass what must
-// differ.
-func TestHarnessFidelity(t *testing.T) {
+// The comparison reports every difference that matters, and ignores those that are natural.
+func TestFidelityComparisonFindsDifferences(t *testing.T) {
 	t.Parallel()
 	lockError := "-ERR unknown command 'LOCK', with args beginning with: 'k' '5s' \r\n"
 	token := lab.Bulk("0000000000000007:" + strings.Repeat("9f", 20))
@@ -56,15 +55,15 @@ func TestHarnessFidelity(t *testing.T) {
 		s := &fidelityScript{masks: c.masks, locks: c.locks, state: c.state}
 		s.text.WriteString(c.sent)
 		if what, _ := s.differs(c.got, c.want); (what == "") != c.equal {
-			t.Errorf("%s: %q", name, what)
+			t.Errorf("%s: differs returned %q", name, what)
 		}
 	}
 }
 
-// TestBrokenBehindLock: a request that is broken before its name is known is nobody's; the lock
-// command before it must not be taken for it and sent to the upstream as well. TestFidelity found
-// it.
-func TestBrokenBehindLock(t *testing.T) {
+// A request that is malformed before its name is known belongs to no command; the proxy must not
+// take the lock command before it for a part of it and forward that, too. TestFidelity found this
+// bug.
+func TestMalformedRequestAfterLockIsNotPartOfIt(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)
 	for _, broken := range []string{"*1\r\n$4\nEXEC\r\n", "*1\r\n$x\r\n", "*1\r\nx\r\n", "*x\r\n"} {
@@ -72,11 +71,11 @@ func TestBrokenBehindLock(t *testing.T) {
 		direct.Send(broken)
 		want, closed, _ := direct.Rest(lab.Patience)
 		if !closed {
-			t.Fatalf("%q: Redis answered %q and did not close", broken, want)
+			t.Fatalf("%q: Redis answered %q and did not close the connection", broken, want)
 		}
 		host.Send("LOCKINFO free\r\n" + broken)
 		if got, closed, _ := host.Rest(lab.Patience); got != lab.Null2+want || !closed {
-			t.Errorf("%q: %q (closed %v), want %q", broken, got, closed, lab.Null2+want)
+			t.Errorf("%q: got %q (closed %v), want %q and a close", broken, got, closed, lab.Null2+want)
 		}
 	}
 }

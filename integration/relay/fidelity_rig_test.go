@@ -11,17 +11,17 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// fidelityRig is two servers of the same make, one of them behind a proxy.
+// fidelityRig is two servers of the same kind, one of them with a proxy in front.
 type fidelityRig struct {
 	direct, upstream *lab.Redis
 	proxy            string
 	password         string
-	desk             []*lab.Client // to both servers, past the proxy
-	patience         time.Duration // for an answer that differs from the direct one; 0 means the usual
+	desk             []*lab.Client // connections past the proxy, one to each server
+	patience         time.Duration // to wait for a reply that differs from the direct one; 0: lab.Patience
 }
 
-// startFidelityRig starts it. The servers look at their timers a hundred times a second, so that
-// blocking takes less time.
+// startFidelityRig starts the servers. They check their timers a hundred times a second, so that
+// blocking commands take less time.
 func startFidelityRig(t *testing.T, password string) *fidelityRig {
 	t.Helper()
 	args := []string{"--hz", "100"}
@@ -38,7 +38,7 @@ func startFidelityRig(t *testing.T, password string) *fidelityRig {
 		}
 		rig.desk = append(rig.desk, desk)
 	}
-	for _, d := range rig.desk { // else chance decides when an unauthenticated connection has too much to say, and is closed
+	for _, d := range rig.desk { // otherwise chance decides when Redis closes an unauthenticated connection for its unread replies
 		d.WantDo("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0")
 	}
 	first := lab.Dial(t, proxy.Addr)
@@ -68,8 +68,8 @@ func (r *fidelityRig) fresh() {
 	}
 }
 
-// play sends a script both ways, through the proxy in random pieces, and returns the two answers:
-// all that came until the connection was closed, by Redis or at our end.
+// play sends a script both ways, through the proxy in random pieces, and returns both answers:
+// all bytes up to the end of the connection, which Redis or the test closed.
 func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard) {
 	t.Helper()
 	r.fresh()
@@ -77,7 +77,7 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard
 	sent := s.text.String() + lab.Encode(sentinel)
 	one := lab.Dial(t, r.direct.Addr)
 	defer one.Close()
-	_ = one.Put(sent) // it may be closed meanwhile, after an error
+	_ = one.Put(sent) // Redis may have closed the connection after an error
 	want = r.hearDirectly(one, sentinel)
 
 	two := lab.Dial(t, r.proxy)
@@ -85,7 +85,7 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard
 	r.pieces(two, sent[:s.handshake], s.Rand)
 	if s.handshake > 0 {
 		if _, err := two.Reader.Peek(1); err != nil {
-			t.Errorf("no answer to %q: %v", sent[:s.handshake], err)
+			t.Errorf("%q: got no reply: %v", sent[:s.handshake], err)
 		}
 	}
 	r.pieces(two, sent[s.handshake:], s.Rand)
@@ -107,9 +107,9 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard
 	return got, want
 }
 
-// hearDirectly reads what comes directly. Where the sentinel is not answered, the server itself
-// tells when there is nothing more to come, and whether it has closed the connection: silence may
-// be a busy machine.
+// hearDirectly reads the direct answer. If the sentinel is not answered, it asks the server
+// whether more is to come and whether it closed the connection, because silence may also mean a
+// busy machine.
 func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 	got := lab.Hear(c.Conn, sentinel, func(lab.Heard) bool { return r.settled() }, 20*time.Millisecond)
 	if got.State == "silent" && !strings.Contains(r.desk[0].Do("cLiEnT", "lIsT"), " addr="+c.LocalAddr().String()+" ") {
@@ -122,9 +122,9 @@ func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 	return got
 }
 
-// settled returns when the direct server has done all that it can do of what was sent: it has
-// turned often enough to have read it, and no connection waits in a command that will come to an
-// end.
+// settled returns when the direct server has processed all it can of the script: it has completed
+// enough event loops to have read the script, and no connection waits in a command that will end
+// by itself.
 func (r *fidelityRig) settled() bool {
 	lab.Poll(500*time.Millisecond, func() bool { return strings.Contains(r.desk[0].Do("INFO", "clients"), "\nblocked_clients:0\r") })
 	for range 30 {
@@ -138,7 +138,7 @@ func (r *fidelityRig) pieces(c *lab.Client, text string, chance *rand.Rand) {
 	for rest := text; rest != ""; {
 		n := min(1+chance.IntN(1<<chance.IntN(14)), len(rest))
 		if c.Put(rest[:n]) != nil {
-			return // closed after an error, as Redis does
+			return // the proxy closed the connection after an error, as Redis does
 		}
 		rest = rest[n:]
 	}

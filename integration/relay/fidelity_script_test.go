@@ -9,15 +9,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// fidelityScript is the bytes of one connection, and what is known of them.
+// fidelityScript is the bytes of one connection, with notes for the comparison.
 type fidelityScript struct {
 	grammar
 	state     connectionState
 	resp3     bool
-	password  string // of the servers; "" if they want none
+	password  string // of the servers; "" for none
 	mutated   bool
 	locking   bool
-	handshake int // how many bytes of the prelude are answered before the rest is sent, as most clients do; 0: all goes out at once
+	handshake int // wait for a reply after so many bytes, as most clients do; 0: send all at once
 
 	text     strings.Builder
 	prelude  []entered
@@ -25,15 +25,15 @@ type fidelityScript struct {
 	reached  []string // commands sent in the state, by name
 	groups   []string // their groups
 	sent     []string // all commands, by name
-	locks    []string // lock commands that must answer as the state says, "" for those that need not
+	locks    []string // the wanted beginning of each lock command's reply; "" for any
 	masks    []mask   // of the tagged replies
 	requests int
 	skipping bool // the last command was CLIENT REPLY SKIP
 	replies  bool // CLIENT REPLY is among the commands
 }
 
-// newFidelityScript writes a script of 3 to 25 commands, most of them of the group. One in ten has
-// some of its bytes changed, one in three has lock commands among the others.
+// newFidelityScript writes a script of 3 to 25 commands, most of them of the group. One in ten
+// has some of its bytes changed; one in three has lock commands.
 func newFidelityScript(g grammar, state connectionState, resp3 bool, password, group string) *fidelityScript {
 	s := &fidelityScript{grammar: g, state: state, resp3: resp3, password: password}
 	s.mutated, s.locking = !state.silent && s.IntN(10) == 0, s.IntN(3) == 0
@@ -73,9 +73,9 @@ func newFidelityScript(g grammar, state connectionState, resp3 bool, password, g
 	return s
 }
 
-// one writes a call of a command, or what is written by hand instead. Among mutated bytes only
-// what is compared whole is used: a changed byte could separate a reply from the tags around it,
-// or give SHUTDOWN other arguments.
+// one writes a call of a command by the grammar or by hand. In scripts with changed bytes only
+// commands with whole replies are used: a changed byte could separate a reply from the tags
+// around it, or give SHUTDOWN other arguments.
 func (s *fidelityScript) one(d described) {
 	how, ok := specials[d.String()]
 	if ok && s.mutated || s.unfit(d) {
@@ -102,15 +102,15 @@ func (s *fidelityScript) one(d described) {
 	}
 }
 
-// unfit reports whether what Redis does depends on time here. It closes an unauthenticated
-// connection whose replies wait in a list, as those of some commands do, so a RESET may end it.
-// With replies off QUIT closes only if older replies still wait.
+// unfit reports whether the effect of a command would depend on time. Redis closes an
+// unauthenticated connection whose replies wait in a list, which some commands cause, so a RESET
+// may end it. With replies off, QUIT closes only if older replies still wait.
 func (s *fidelityScript) unfit(d described) bool {
 	switch d.String() {
 	case "reset":
 		return s.password != "" && !s.state.noAuth
 	case "quit":
-		return s.state.silent || s.replies || s.IntN(3) > 0 // nothing runs behind it
+		return s.state.silent || s.replies || s.IntN(3) > 0 // no command may follow it
 	case "client|reply":
 		s.replies = true
 	case "command|count", "command|getkeys", "command|getkeysandflags", "command|help":
@@ -119,9 +119,9 @@ func (s *fidelityScript) unfit(d described) bool {
 	return false
 }
 
-// standsAlone reports whether an argument ends with the name of a command that must not be run, or
-// not be compared whole: a changed byte, or a line end put in, can make that the beginning of a
-// request.
+// standsAlone reports whether an argument ends with the name of a command that must not run, or
+// whose reply is not compared whole: a changed byte, or an inserted line end, could turn that
+// into the start of a request.
 func standsAlone(arg string) bool {
 	for i := range len(arg) {
 		if _, ok := specials[strings.ToLower(arg[i:])]; ok {
@@ -131,7 +131,7 @@ func standsAlone(arg string) bool {
 	return false
 }
 
-// command writes a command, with tags around it if its reply is not to be compared whole.
+// command writes a command, with tags around it if its reply is not compared whole.
 func (s *fidelityScript) command(d described, args []string, m mask) {
 	s.sent = append(s.sent, d.String())
 	if s.state.skips && !s.left && s.IntN(3) > 0 {
@@ -147,7 +147,7 @@ func (s *fidelityScript) command(d described, args []string, m mask) {
 	if m == maskNone {
 		s.write(args)
 	} else {
-		if s.skipping { // the tag would not be answered
+		if s.skipping { // SKIP would suppress the tag's reply
 			s.write([]string{"PING"})
 		}
 		s.write(s.tag("("))
@@ -164,7 +164,7 @@ func (s *fidelityScript) note(d described) {
 	}
 }
 
-// tag is a command whose reply marks the place of a reply that is compared in part.
+// tag returns a command whose reply marks the start or end of a reply that is compared in part.
 func (s *fidelityScript) tag(which string) []string {
 	name := fmt.Sprintf("mask-%d%s", len(s.masks), which)
 	if s.state.pings {
@@ -173,7 +173,7 @@ func (s *fidelityScript) tag(which string) []string {
 	return []string{name}
 }
 
-// lock writes a lock command. Its key is the script's own.
+// lock writes a lock command on a key of the script's own.
 func (s *fidelityScript) lock() {
 	key := fmt.Sprintf("fid-%x", s.Uint64())
 	token := fmt.Sprintf("%016d:%s", s.IntN(1000), strings.Repeat("0f", 20))
@@ -196,7 +196,8 @@ func (s *fidelityScript) lock() {
 	s.write(args)
 }
 
-// lockExpected is how the answer to a right LOCK begins while the connection is in its state.
+// lockExpected returns the beginning of the reply to a correct LOCK while the connection is in
+// its state.
 func (s *fidelityScript) lockExpected() string {
 	if s.state.name == "subscribed" && s.resp3 || s.state.lock == "" {
 		return "$57\r\n"
@@ -204,8 +205,8 @@ func (s *fidelityScript) lockExpected() string {
 	return s.state.lock
 }
 
-// write writes a command, inline now and then, and now and then an empty one behind it. Not behind
-// SKIP, which that would use up.
+// write writes a command, sometimes inline, and sometimes an empty one after it. Not after SKIP,
+// which the empty one would use up.
 func (s *fidelityScript) write(args []string) {
 	s.requests++
 	s.skipping = args[len(args)-1] == "SKIP"
@@ -226,5 +227,5 @@ var printableBytes = func() (all string) {
 	return all
 }()
 
-// seeded returns the source of a script's chance.
+// seeded returns the random source of a script.
 func seeded(seed, number uint64) script { return script{rand.New(rand.NewPCG(seed, number))} }

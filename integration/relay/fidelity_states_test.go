@@ -7,20 +7,20 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The states of a connection that every group of commands is tried in.
+// The connection states in which every group of commands is tried.
 
-// connectionState is a state, and how a script gets there.
+// connectionState is a state, with the commands that lead to it.
 type connectionState struct {
 	name     string
-	password bool                       // only before servers that want a password
-	open     bool                       // only before servers that want none
+	password bool                       // needs a server with a password
+	open     bool                       // needs a server without a password
 	enter    func(resp3 bool) []entered // after HELLO and AUTH
 	noResp3  bool                       // cannot be reached with RESP3
 	noAuth   bool                       // no HELLO, no AUTH
-	silent   bool                       // replies are off: what Redis then does at a protocol error depends on time
-	skips    bool                       // every command is to follow CLIENT REPLY SKIP
-	pings    bool                       // what is compared in part stands between PINGs: an unknown command would end the state
-	lock     string                     // how the answer to a right LOCK begins there; "" for a token
+	silent   bool                       // replies are off: the reaction of Redis to a protocol error depends on time
+	skips    bool                       // every command follows CLIENT REPLY SKIP
+	pings    bool                       // PING tags the replies that are compared in part: an unknown command would end the state
+	lock     string                     // beginning of the reply to a correct LOCK; "" for a token
 }
 
 // entered is a command that leads to a state, with the beginning of its reply.
@@ -55,7 +55,7 @@ func enterSubscribed(resp3 bool) []entered {
 		{[]string{"SSUBSCRIBE", "s"}, head + lab.Bulk("ssubscribe") + lab.Bulk("s") + ":1\r\n"}}
 }
 
-// prelude is what a connection sends to get into the state.
+// prelude returns the commands that put a connection into the state.
 func (s connectionState) prelude(resp3 bool, password string) (list []entered) {
 	switch {
 	case resp3 && password != "":
@@ -71,7 +71,7 @@ func (s connectionState) prelude(resp3 bool, password string) (list []entered) {
 	return list
 }
 
-// leavers are the commands after which a connection may be in another state than before.
+// leavers are the commands that may change the state of a connection.
 var leavers = []string{"auth", "hello", "reset", "quit", "multi", "exec", "discard", "subscribe", "psubscribe", "ssubscribe",
 	"unsubscribe", "punsubscribe", "sunsubscribe", "monitor", "sync", "psync"}
 

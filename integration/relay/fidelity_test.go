@@ -14,14 +14,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestFidelity: no client can tell the proxy from its Redis. Scripts of random commands, written
-// by the grammar that Redis itself gives of all its commands, go directly to one server and
-// through the proxy to another of the same make; the answers must be the same bytes, and the
-// connections open or closed alike. In a third of the scripts lock commands stand among the
-// others, where Redis answers that it does not know them and the proxy must answer them. Every
-// group of commands is tried in every state of a connection, RESP2 and RESP3, and every command
-// somewhere: 2,176 scripts, twenty times as many with INTEGRATION_LONG, or as many as the time of
-// go test allows. What the comparison leaves out, and why, is in specials and plain.
+// No client can distinguish the proxy from its Redis. Scripts of random commands, written by the
+// grammar that Redis itself publishes, go directly to one server and through the proxy to another
+// of the same kind; the replies must be equal byte for byte, and so must the state of the
+// connections. A third of the scripts has lock commands, which Redis calls unknown and the proxy
+// must answer. Every group of commands is tried in every state of a connection, in RESP2 and
+// RESP3, and every command at least once: 2,176 scripts, and twenty times as many with
+// INTEGRATION_LONG, or as many as the time limit of go test allows. specials and plain list the
+// parts that are not compared, with reasons.
 func TestFidelity(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestFidelity(t *testing.T) {
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		rounds *= 20
 	}
-	first := lab.StartRedis(t) // not in the subtest: without redis-server the whole test is skipped
+	first := lab.StartRedis(t) // before the subtest: without redis-server the whole test is skipped
 	report := &fidelityReport{cells: map[string]int{}, commands: map[string]int{}}
 	var all []described
 	t.Run("scripts", func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestFidelity(t *testing.T) {
 	report.check(t, all)
 }
 
-// fidelityCell is what a script is to try.
+// fidelityCell is the case that a script tries.
 type fidelityCell struct {
 	group string
 	state connectionState
@@ -74,8 +74,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// fidelityCells are all groups in all states and both protocols, but for what Redis does not have:
-// HELLO 3 wants the password, so no connection speaks RESP3 before it has authenticated.
+// fidelityCells returns every combination of group, state and protocol that Redis has: HELLO 3
+// wants the password, so no connection speaks RESP3 before it has authenticated.
 func fidelityCells(groups []string) (list []fidelityCell) {
 	for _, group := range groups {
 		for _, state := range connectionStates {
@@ -98,7 +98,7 @@ func newGrammar(all []described, payload string) grammar {
 	return g
 }
 
-// fidelityReport counts what the scripts did.
+// fidelityReport counts the work of the scripts.
 type fidelityReport struct {
 	mu       sync.Mutex
 	scripts  int
@@ -110,7 +110,7 @@ type fidelityReport struct {
 	commands map[string]int
 }
 
-// play runs one script of a cell and compares.
+// play plays one script of a cell and compares the answers.
 func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, closed *fidelityRig, seed, number uint64) {
 	t.Helper()
 	g.script = seeded(seed, number)
@@ -135,7 +135,7 @@ func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, clo
 	r.count(c, s, locks, strings.HasPrefix(want.State, "closed"))
 }
 
-// unreached tells if the script did not get into its state.
+// unreached returns the reason if the script did not reach its state, else "".
 func (s *fidelityScript) unreached(directly string) string {
 	list := frames(directly)
 	for _, e := range s.prelude {
@@ -166,7 +166,7 @@ func (r *fidelityReport) count(c fidelityCell, s *fidelityScript, locks lockCoun
 	}
 }
 
-// check fails for every cell that no command was sent in, and for every command that was not sent.
+// check fails for every cell without a command, and for every command that was never sent.
 func (r *fidelityReport) check(t *testing.T, all []described) {
 	t.Helper()
 	least, where := 1<<30, ""
@@ -176,7 +176,7 @@ func (r *fidelityReport) check(t *testing.T, all []described) {
 			least, where = n, c.String()
 		}
 		if r.cells[c.String()] == 0 && !t.Failed() {
-			t.Errorf("no command of this group was sent in this state: %s", c)
+			t.Errorf("%s: no command of this group was sent in this state", c)
 		}
 	}
 	for _, d := range all {
@@ -185,7 +185,7 @@ func (r *fidelityReport) check(t *testing.T, all []described) {
 		}
 	}
 	if !t.Failed() && (r.locks.granted < 100 || r.locks.refused < 100 || r.mutated < r.scripts/20) {
-		t.Errorf("too little was tried: %+v, %d mutated", r.locks, r.mutated)
+		t.Errorf("got lock commands %+v and %d changed scripts, want at least 100 granted, 100 refused, and one script in 20 changed", r.locks, r.mutated)
 	}
 	t.Logf("%d scripts, %d requests, %d commands, %d scripts with changed bytes, %d connections closed by Redis; lock commands: %d granted, %d refused, %d left to the upstream",
 		r.scripts, r.requests, len(all), r.mutated, r.closed, r.locks.granted, r.locks.refused, r.locks.passed)

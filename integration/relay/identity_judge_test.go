@@ -8,39 +8,39 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// How the answers that came through the proxy are judged.
+// The verdict on the answers through the proxy.
 
-// identityFault is what is wrong with a run.
+// identityFault describes a fault that a run found.
 type identityFault struct {
-	kind string // one of those below; "" for nothing
+	kind string // one of the constants below; "" for no fault
 	what string
 }
 
-// The kinds of faults, the worst first.
+// The kinds of faults, worst first.
 const (
 	wrongGrant   = "granted to one who may not"
 	wrongPlace   = "granted in a transaction or with subscriptions"
 	wrongLanding = "refused, but the key was locked on the master"
 	wrongRefusal = "refused to one who may"
 	wrongCode    = "refused with another reason"
-	wrongBytes   = "other bytes than directly"
+	wrongBytes   = "other bytes than the direct answer"
 	wrongSilence = "no answer"
 )
 
-// busyAnswers are those of a proxy that had no time. They count as granted, since permission comes
-// before.
+// busyAnswers are the errors of an overloaded proxy. They count as granted, because the proxy
+// checks permission first.
 var busyAnswers = []string{"-NOQUORUM ", "-TRYAGAIN "}
 
-// identityResult is how far an answer agrees with the twin's.
+// identityResult is the outcome of comparing an answer with the twin's.
 type identityResult struct {
 	fault   identityFault
-	more    bool   // it agrees, but is not complete
-	refused []bool // of each lock command that was answered
+	more    bool   // the answer agrees so far, but is incomplete
+	refused []bool // one per lock command that was answered
 	busy    int
-	lenient int // refusals of one that the proxy cannot know
+	lenient int // refusals because the proxy cannot know the user
 }
 
-// judge compares what came until now with what the steps before upTo bring.
+// judge compares the bytes so far with the answers that the steps before upTo must get.
 func judge(parts []identityPart, upTo int, got string) (r identityResult) {
 	got = comparable(got)
 	for i, p := range parts {
@@ -72,7 +72,7 @@ func judge(parts []identityPart, upTo int, got string) (r identityResult) {
 		got = got[len(answer):]
 	}
 	if upTo >= parts[len(parts)-1].upTo && got != "" {
-		r.fault = identityFault{wrongBytes, fmt.Sprintf("more than directly: %s", brief(got))}
+		r.fault = identityFault{wrongBytes, fmt.Sprintf("got more than the direct answer: %s", brief(got))}
 	}
 	return r
 }
@@ -111,7 +111,7 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 	return identityFault{kind, fmt.Sprintf("%s of user %.20q: got %.150q, want %q", truth.step, truth.user, answer, truth.want)}
 }
 
-// brief shows the beginning of bytes.
+// brief quotes the beginning of text.
 func brief(text string) string {
 	if len(text) > 300 {
 		return fmt.Sprintf("%.300q...", text)

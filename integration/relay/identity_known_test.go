@@ -9,20 +9,19 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Ways past who may lock that were found by hand or by TestIdentity.
+// Ways around the permission to lock, found by hand or by TestIdentity.
 
-// nest answers with arrays inside each other, n deep.
+// nest returns a script whose reply is arrays nested n deep.
 func nest(n int) string {
 	return lab.Encode("EVAL", fmt.Sprintf("local t={} for i=1,%d do t={t} end return t", n), "0")
 }
 
-// say answers with a simple string.
+// sayOK returns a script whose reply is a status.
 func sayOK(what string) string {
 	return lab.Encode("EVAL", "return redis.status_reply('"+what+"')", "0")
 }
 
-// identityCluster has the users of TestIdentity. The default user needs no password, and has the
-// rules.
+// identityCluster has the users of TestIdentity. The default user has these rules and no password.
 func identityCluster(t *testing.T, acl bool, rules ...string) *lab.Cluster {
 	t.Helper()
 	c := &lab.Cluster{Upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"})...)}
@@ -37,16 +36,22 @@ func identityCluster(t *testing.T, acl bool, rules ...string) *lab.Cluster {
 	c.Proxy = lab.StartProxy(t, c.Flags...)
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "warm-up", "20ms")) != "" })
+	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "warm-up", "1s")) != "" })
 	return c
 }
 
-// until sends an unknown command and returns what comes up to its answer, or within two seconds.
+// until sends an unknown command, and returns all replies up to the one to that command.
 func until(host *lab.Client, name string) string {
 	host.Send(lab.Encode(name))
+	return readTo(host, "'"+name+"'")
+}
+
+// readTo returns the replies up to the bytes end. They are incomplete if the connection is closed
+// before, or if end does not arrive.
+func readTo(host *lab.Client, end string) string {
 	var b strings.Builder
-	deadline := time.Now().Add(2 * time.Second)
-	for buf := make([]byte, 64<<10); !strings.Contains(b.String(), "'"+name+"'") && host.SetReadDeadline(deadline) == nil; {
+	deadline := time.Now().Add(lab.Patience)
+	for buf := make([]byte, 64<<10); !strings.Contains(b.String(), end) && host.SetReadDeadline(deadline) == nil; {
 		n, err := host.Reader.Read(buf)
 		if b.Write(buf[:n]); err != nil {
 			break
@@ -55,45 +60,25 @@ func until(host *lab.Client, name string) string {
 	return b.String()
 }
 
-// TestIdentityShift: a reply that looks like a message of pub/sub must not move the replies behind
-// it to other commands, so that a wrong AUTH takes the +OK of another. In each packet nobody logs
-// in; what LOCK answers behind it is what it answers on a new connection.
-func TestIdentityShift(t *testing.T) {
+// A reply that looks like a pub/sub message must not shift the following replies to other commands:
+// then a wrong AUTH would take the +OK of another. No packet here logs in, so a LOCK after it gets
+// the answer of a new connection.
+func TestForgedMessageMovesNoReplies(t *testing.T) {
 	t.Parallel()
-	list, wrong, sel, debug := lab.Encode("LRANGE", "kq", "0", "-1"), lab.Encode("AUTH", "alice", "wrong"), lab.Encode("SELECT", "0"), lab.Encode("DEBUG", "x")
 	rules := strings.Fields(strings.NewReplacer(" +ping", "", " +subscribe", "").Replace(strings.Join(fewRights, " ")))
 	for _, acl := range []bool{true, false} {
 		c := identityCluster(t, acl, rules...)
 		before := lab.Dial(t, c.Addr).Do("LOCK", "a-before", "2s")
 		if acl && !strings.HasPrefix(before, "-NO") {
-			t.Fatalf("the default user may lock: %q", before)
+			t.Fatalf("LOCK of the default user: got %q, want an error", before)
 		}
-		forged, unsubscribe := sayOK("1 x"), lab.Encode("UNSUBSCRIBE") // SUBSCRIBE is refused
-		for name, packet := range map[string]string{
-			"SUBSCRIBE":                    list + wrong + sel + debug + lab.Encode("SUBSCRIBE", "zz"),
-			"SUBSCRIBE, more commands":     list + wrong + sel + sel + sel + debug + lab.Encode("SUBSCRIBE", "zz") + sel,
-			"UNSUBSCRIBE":                  list + wrong + sel + debug + unsubscribe,
-			"UNSUBSCRIBE of one":           list + wrong + sel + debug + lab.Encode("UNSUBSCRIBE", "zz"),
-			"CLIENT REPLY ON":              list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("SUBSCRIBE", "zz"),
-			"CLIENT REPLY ON, UNSUBSCRIBE": list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + unsubscribe,
-			"MONITOR":                      forged + wrong + sel + debug + lab.Encode("MONITOR"),
-			"CLIENT REPLY ON, MONITOR":     forged + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("MONITOR"),
-			"HELLO":                        list + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong") + lab.Encode("HELLO", "2") + debug + unsubscribe,
-		} {
-			for _, way := range []string{"in the packet", "behind it"} {
+		for name, packet := range shiftingPackets() {
+			for _, way := range []string{"in the packet", "after it"} {
 				t.Run(fmt.Sprintf("%s, lock-acl %v, LOCK %s", name, acl, way), func(t *testing.T) {
 					for i := range 3 {
-						host := lab.Dial(t, c.Addr)
-						lock := lab.Encode("LOCK", fmt.Sprintf("a-%d-%s%s", i, name, way), "100ms")
-						host.Send(packet)
-						if way == "behind it" {
-							until(host, "the-middle")
-						}
-						host.Send(lock)
-						text := until(host, "the-end")
-						host.Close()
+						text := lockAfter(t, c.Addr, packet, fmt.Sprintf("a-%d-%s%s", i, name, way), way == "after it")
 						if strings.Contains(text, "$57\r\n") && strings.HasPrefix(before, "-") {
-							t.Errorf("granted behind a wrong AUTH: %q; before it %q", text, before)
+							t.Errorf("LOCK after a wrong AUTH: got %q, want no token; before it %q", text, before)
 						}
 					}
 				})
@@ -102,30 +87,62 @@ func TestIdentityShift(t *testing.T) {
 	}
 }
 
-// TestIdentitySwitched: the upstream took another user than the reply to the login lets one think.
-func TestIdentitySwitched(t *testing.T) {
+// lockAfter sends a packet and a LOCK on a new connection, and returns all replies. answered: the
+// packet is answered before the LOCK is sent.
+func lockAfter(t *testing.T, addr, packet, key string, answered bool) string {
+	t.Helper()
+	host := lab.Dial(t, addr)
+	defer host.Close()
+	host.Send(packet)
+	if answered {
+		until(host, "the-middle")
+	}
+	host.Send(lab.Encode("LOCK", key, "60s"))
+	return until(host, "the-end")
+}
+
+// shiftingPackets returns packets with a wrong AUTH and a reply that looks like a pub/sub message,
+// by the command that could make the proxy take it for one. SUBSCRIBE is refused.
+func shiftingPackets() map[string]string {
+	list, wrong, sel, debug := lab.Encode("LRANGE", "kq", "0", "-1"), lab.Encode("AUTH", "alice", "wrong"), lab.Encode("SELECT", "0"), lab.Encode("DEBUG", "x")
+	forged, unsubscribe := sayOK("1 x"), lab.Encode("UNSUBSCRIBE")
+	return map[string]string{
+		"SUBSCRIBE":                    list + wrong + sel + debug + lab.Encode("SUBSCRIBE", "zz"),
+		"SUBSCRIBE, more commands":     list + wrong + sel + sel + sel + debug + lab.Encode("SUBSCRIBE", "zz") + sel,
+		"UNSUBSCRIBE":                  list + wrong + sel + debug + unsubscribe,
+		"UNSUBSCRIBE of one":           list + wrong + sel + debug + lab.Encode("UNSUBSCRIBE", "zz"),
+		"CLIENT REPLY ON":              list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("SUBSCRIBE", "zz"),
+		"CLIENT REPLY ON, UNSUBSCRIBE": list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + unsubscribe,
+		"MONITOR":                      forged + wrong + sel + debug + lab.Encode("MONITOR"),
+		"CLIENT REPLY ON, MONITOR":     forged + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("MONITOR"),
+		"HELLO":                        list + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong") + lab.Encode("HELLO", "2") + debug + unsubscribe,
+	}
+}
+
+// The upstream may have switched to another user than the reply to the login suggests.
+func TestSwitchedUserMayNotLock(t *testing.T) {
 	t.Parallel()
-	const answered = "|answered|" // between packets
+	const answered = "|answered|" // separates packets
 	alice, bob := lab.Encode("AUTH", "alice", "a-secret"), lab.Encode("AUTH", "bob", "b-secret")
 	for name, c := range map[string]struct {
 		rules []string // of the default user
-		sent  string   // ends as somebody who may not lock
+		sent  string   // leaves the connection with a user who may not lock
 	}{
-		"HELLO AUTH and a bad name":         {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"HELLO AUTH and a second one":       {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH", "alice", "wrong")},
-		"HELLO AUTH and a wrong option":     {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
-		"HELLO with the same user twice":    {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH", "bob", "b-secret")},
-		"a deep reply, then another user":   {fewRights, alice + nest(1100) + bob},
-		"a deep reply, then a wrong AUTH":   {fewRights, bob + nest(1100) + lab.Encode("AUTH", "alice", "wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
-		"a deep reply, then HELLO":          {fewRights, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
-		"a deep reply, LOCK, other user":    {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
-		"a deep reply, LOCK, HELLO":         {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"a deep reply, RESET, ECHO":         {fewRights, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, user, RESET, ECHO":   {fewRights, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, then RESET":          {fewRights, alice + nest(1100) + lab.Encode("RESET")},
-		"a forged RESET":                    {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET behind UNSUBSCRIBE": {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET, a forged OK":       {fewRights, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") + lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
+		"HELLO AUTH and a bad name":        {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"HELLO AUTH and a second one":      {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH", "alice", "wrong")},
+		"HELLO AUTH and a wrong option":    {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
+		"HELLO with the same user twice":   {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH", "bob", "b-secret")},
+		"a deep reply, then another user":  {fewRights, alice + nest(1100) + bob},
+		"a deep reply, then a wrong AUTH":  {fewRights, bob + nest(1100) + lab.Encode("AUTH", "alice", "wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
+		"a deep reply, then HELLO":         {fewRights, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
+		"a deep reply, LOCK, other user":   {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
+		"a deep reply, LOCK, HELLO":        {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"a deep reply, RESET, ECHO":        {fewRights, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, user, RESET, ECHO":  {fewRights, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, then RESET":         {fewRights, alice + nest(1100) + lab.Encode("RESET")},
+		"a forged RESET":                   {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
+		"a forged RESET after UNSUBSCRIBE": {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
+		"a forged RESET, a forged OK":      {fewRights, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") + lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +158,7 @@ func TestIdentitySwitched(t *testing.T) {
 				host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "2s") + lab.Encode("ACL", "WHOAMI"))
 				text := until(host, "the-end")
 				if strings.Contains(text, "$57\r\n") || !strings.Contains(text, "-NOPERM ") {
-					t.Errorf("wait %v: %.1000q", wait, text[max(0, len(text)-600):])
+					t.Errorf("wait %v: got %.1000q, want NOPERM and no token", wait, text[max(0, len(text)-600):])
 				}
 				host.Close()
 			}
@@ -149,9 +166,9 @@ func TestIdentitySwitched(t *testing.T) {
 	}
 }
 
-// TestIdentityDeep: a reply nested deeper than the proxy follows, and a SUBSCRIBE behind it, leave
-// the connection at work. That the log has no panic is checked when the proxy ends.
-func TestIdentityDeep(t *testing.T) {
+// The connection keeps working after a reply that is nested deeper than the proxy parses, and a
+// SUBSCRIBE after it.
+func TestDeepReplyLeavesConnectionWorking(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
 	for _, resp := range []string{"2", "3"} {
@@ -159,14 +176,14 @@ func TestIdentityDeep(t *testing.T) {
 			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 			text := lab.Encode("HELLO", resp) + nest(depth) + lab.Encode("SUBSCRIBE", "a") + lab.Encode("PUBLISH", "a", "x") + lab.Encode("UNSUBSCRIBE", "a") + lab.Encode("PING", "end")
 			direct.Send(text)
-			want, _, _ := direct.Rest(100 * time.Millisecond)
+			want := readTo(direct, lab.Bulk("end"))
 			host.Send(text)
-			got, closed, _ := host.Rest(300 * time.Millisecond)
-			if comparable(got) != comparable(want) || closed {
-				t.Errorf("RESP%s, %d deep: closed %v, %d bytes, directly %d: ...%q", resp, depth, closed, len(got), len(want), got[max(0, len(got)-100):])
+			got := readTo(host, lab.Bulk("end"))
+			if comparable(got) != comparable(want) {
+				t.Errorf("RESP%s, %d deep: got %d bytes, ending in %q, want %d", resp, depth, len(got), got[max(0, len(got)-100):], len(want))
 				continue
 			}
-			host.Unlock("a-job", host.Lock("a-job", "2s"))
+			host.Unlock("a-job", host.Lock("a-job", "60s")) // the connection is open
 		}
 	}
 	if text := c.Log.String(); strings.Contains(text, "panic") {
@@ -174,9 +191,9 @@ func TestIdentityDeep(t *testing.T) {
 	}
 }
 
-// TestIdentityMonitor: on a connection in MONITOR mode the answer to a lock command stands behind
-// the replies to what was sent before it, and in front of those to what was sent later.
-func TestIdentityMonitor(t *testing.T) {
+// On a connection in MONITOR mode the answer to a lock command comes after the replies to earlier
+// commands, and before those to later ones.
+func TestLockIsAnsweredInOrderWhileMonitoring(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
 	noise := lab.Dial(t, c.Upstream.Addr)
@@ -186,12 +203,12 @@ func TestIdentityMonitor(t *testing.T) {
 		host.WantDo("+OK\r\n", "MONITOR")
 		noise.Send(strings.Repeat(lab.Encode("PING", "noise"), 200))
 		key := fmt.Sprintf("a-%d", i)
-		host.Send(lab.Encode("ECHO", "first") + lab.Encode("LOCK", key, "2s") + lab.Encode("ECHO", "last"))
+		host.Send(lab.Encode("ECHO", "first") + lab.Encode("LOCK", key, "60s") + lab.Encode("ECHO", "last"))
 		var order []string
 		for len(order) < 3 {
 			f, err := host.Next()
 			if err != nil {
-				t.Fatalf("try %d: %v behind %q", i, err, order)
+				t.Fatalf("try %d: %v after %q", i, err, order)
 			}
 			if comparable(f) != "" {
 				order = append(order, f)
@@ -207,14 +224,13 @@ func TestIdentityMonitor(t *testing.T) {
 		host.Close()
 	}
 	if failed > 0 {
-		t.Errorf("in %d of 60 tries the answer was not in its place", failed)
+		t.Errorf("the answer was out of order in %d of 60 tries", failed)
 	}
 }
 
-// TestIdentityMonitorReset: MONITOR goes on behind a forged answer to RESET. Its lines are no
-// replies: the answer to a lock command must not come before that of a command which takes its
-// time.
-func TestIdentityMonitorReset(t *testing.T) {
+// MONITOR goes on after a forged reply to RESET. Its lines are no replies: the answer to a lock
+// command must not overtake the reply to a slow command before it.
+func TestMonitorOutlivesForgedReset(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
 	noise := lab.Dial(t, c.Upstream.Addr)
@@ -228,7 +244,7 @@ func TestIdentityMonitorReset(t *testing.T) {
 		}
 		lab.Pass(t, 10*time.Millisecond)
 		host.Send(lab.Encode("WAIT", "1", "50"))
-		host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "2s"))
+		host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "60s"))
 		text := comparable(until(host, "the-end"))
 		if slow, token := strings.Index(text, ":0\r\n"), strings.Index(text, "$57\r\n"); slow < 0 || token < slow {
 			failed++
@@ -237,6 +253,6 @@ func TestIdentityMonitorReset(t *testing.T) {
 		host.Close()
 	}
 	if failed > 0 {
-		t.Errorf("in %d of 20 tries the answer was not in its place", failed)
+		t.Errorf("the answer was out of order in %d of 20 tries", failed)
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// lockproxy in front of an upstream that checks authentication before it looks a command up: the
-// stand-in, and a valkey-server where there is one.
+// lockproxy in front of upstreams that check authentication before they look a command up.
 
-// tap carries connections to target and keeps what goes there.
+// tap forwards connections to target, and records the bytes sent there.
 type tap struct {
 	addr string
 	mu   sync.Mutex
@@ -72,18 +71,18 @@ func (p *tap) saw(text string) bool {
 	return strings.Contains(p.text.String(), text)
 }
 
-// orderCluster is a proxy in front of an upstream, with a tap between.
+// orderCluster starts a proxy with a tap between it and the upstream.
 func orderCluster(t *testing.T, upstream authFirst) (*lab.Proxy, *tap) {
 	t.Helper()
 	tap := startTap(t, upstream.addr)
 	p := lab.StartProxy(t, "--upstream", tap.addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard", "off")
 	host := lab.Dial(t, p.Addr)
 	host.Do("AUTH", "secret")
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "warm-up", "20ms")) != "" })
+	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "warm-up", "1s")) != "" })
 	return p, tap
 }
 
-func TestOrderPackets(t *testing.T) {
+func TestAuthFirstPacketsGetRepliesInOrder(t *testing.T) {
 	t.Parallel()
 	auth, ping, pong, ok := lab.Encode("AUTH", "secret"), lab.Encode("PING"), "+PONG\r\n", "+OK\r\n"
 	lock := func(key string) string { return lab.Encode("LOCK", key, "60s") }
@@ -97,7 +96,7 @@ func TestOrderPackets(t *testing.T) {
 			"a wrong AUTH":         {{lab.Encode("AUTH", "no") + lock("x") + ping, "any"}, {"", noAuth}, {"", noAuth}},
 			"none":                 {{ping + lock("x") + ping, noAuth}, {"", noAuth}, {"", noAuth}},
 			"MULTI":                {{auth, ok}, {lab.Encode("MULTI") + lock("x") + lab.Encode("EXEC") + lock("4"), ok}, {"", "-ERR LOCK is not allowed in transactions\r\n"}, {"", "any"}, {"", "token"}},
-			"behind EXEC":          {{auth, ok}, {lab.Encode("MULTI") + ping + lab.Encode("EXEC") + lock("5"), ok}, {"", "+QUEUED\r\n"}, {"", "*1\r\n+PONG\r\n"}, {"", "token"}},
+			"after EXEC":           {{auth, ok}, {lab.Encode("MULTI") + ping + lab.Encode("EXEC") + lock("5"), ok}, {"", "+QUEUED\r\n"}, {"", "*1\r\n+PONG\r\n"}, {"", "token"}},
 			"UNSUBSCRIBE":          {{auth, ok}, {lab.Encode("UNSUBSCRIBE") + lock("6") + ping, "any"}, {"", "token"}, {"", pong}},
 			"SUBSCRIBE":            {{auth, ok}, {lab.Encode("SUBSCRIBE", "a") + lock("x"), "any"}, {"", subscribedError("lock")}},
 			"CLIENT REPLY ON":      {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "ON") + lock("7") + ping, ok}, {"", "token"}, {"", pong}},
@@ -121,8 +120,8 @@ func TestOrderPackets(t *testing.T) {
 	}
 }
 
-// TestOrderUnlock: UNLOCK in a packet ends the lock, and the upstream never sees a token.
-func TestOrderUnlock(t *testing.T) {
+// An UNLOCK among other commands in a packet releases the lock, and the upstream never gets a token.
+func TestUpstreamNeverGetsToken(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret") {
 		t.Run(upstream.name, func(t *testing.T) {
@@ -137,21 +136,21 @@ func TestOrderUnlock(t *testing.T) {
 				token := host.Lock(key, "60s")
 				host.Send(lab.Encode("PING") + lab.Encode("UNLOCK", key, token) + lab.Encode("PING"))
 				if got := []string{host.Frame(), host.Frame(), host.Frame()}; strings.Join(got, "") != "+PONG\r\n:1\r\n+PONG\r\n" {
-					t.Errorf("UNLOCK in a packet: %q", got)
+					t.Errorf("UNLOCK in a packet: got %q, want PONG, 1, PONG", got)
 				}
 				if _, secret, _ := strings.Cut(token, ":"); tap.saw(secret) {
-					t.Fatal("the token went to the upstream")
+					t.Fatal("the proxy sent the token to the upstream")
 				}
 				if got := other.Do("LOCK", key, "60s"); lab.TokenOf(got) == "" {
-					t.Errorf("the lock is still held: %q", got)
+					t.Errorf("LOCK after UNLOCK: got %q, want a token", got)
 				}
 			}
 		})
 	}
 }
 
-// TestOrderReset: what one client does to its connection does not disturb others, nor new ones.
-func TestOrderReset(t *testing.T) {
+// A RESET of one client affects neither other connections nor new ones.
+func TestResetAffectsNoOtherConnection(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret") {
 		t.Run(upstream.name, func(t *testing.T) {
@@ -163,7 +162,7 @@ func TestOrderReset(t *testing.T) {
 				h.Timeout = lab.Patience
 				h.Send(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", locks), "60s") + lab.Encode("PING"))
 				if got := []string{h.Frame(), h.Frame(), h.Frame()}; got[0] != "+PONG\r\n" || lab.TokenOf(got[1]) == "" || got[2] != "+PONG\r\n" {
-					t.Fatalf("packet %d: %q", locks, got)
+					t.Fatalf("packet %d: got %q, want PONG, a token, PONG", locks, got)
 				}
 			}
 			enter := func() *lab.Client {
@@ -179,7 +178,7 @@ func TestOrderReset(t *testing.T) {
 				one.WantDo(noAuth, "nope")
 				packet(two)
 				packet(enter())
-				lab.Pass(t, 300*time.Millisecond) // the proxy asks the upstream about itself once in a while
+				lab.Pass(t, 300*time.Millisecond) // the proxy asks the upstream about itself from time to time
 				packet(two)
 				one.WantDo("+OK\r\n", "AUTH", "secret")
 				packet(one)
@@ -188,9 +187,9 @@ func TestOrderReset(t *testing.T) {
 	}
 }
 
-// TestOrderPasswordLater: a password that is set while connections are open stops nobody for ever.
-// Those that the upstream let in before stay in.
-func TestOrderPasswordLater(t *testing.T) {
+// A password set while connections are open blocks none of them for ever. Connections that the
+// upstream let in before stay logged in.
+func TestPasswordSetLaterKeepsOpenConnections(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t) {
 		t.Run(upstream.name, func(t *testing.T) {
@@ -201,23 +200,11 @@ func TestOrderPasswordLater(t *testing.T) {
 			subscribed.Do("SUBSCRIBE", "a")
 			upstream.server.Must(t, "CONFIG", "SET", "requirepass", "secret")
 			for round := range 4 {
-				for name, h := range map[string]*lab.Client{"open": busy, "open, subscribed": subscribed, "first command now": silent, "new": lab.Dial(t, p.Addr)} {
-					h.Timeout = lab.Patience
-					h.Send(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d-%s", round, name), "60s") + lab.Encode("PING"))
-					for i := range 3 {
-						got, err := h.Next()
-						if err != nil {
-							t.Fatalf("round %d, %s: reply %d did not come: %v", round, name, i, err)
-						}
-						in := h == busy || h == subscribed
-						if want := map[bool]string{true: "+PONG\r\n", false: noAuth}[in]; i != 1 && got != want {
-							t.Errorf("round %d, %s: reply %d is %q, want %q", round, name, i, got, want)
-						}
-						if i == 1 && (lab.TokenOf(got) != "") != in {
-							t.Errorf("round %d, %s: LOCK answered %q", round, name, got)
-						}
-					}
-				}
+				key := fmt.Sprintf("job-%d-", round)
+				wantLockAmongPings(busy, key+"open", true)
+				wantLockAmongPings(subscribed, key+"subscribed", true)
+				wantLockAmongPings(silent, key+"silent", false) // its first command
+				wantLockAmongPings(lab.Dial(t, p.Addr), key+"new", false)
 				lab.Pass(t, 400*time.Millisecond)
 			}
 			busy.WantDo("+RESET\r\n", "RESET")
@@ -225,5 +212,26 @@ func TestOrderPasswordLater(t *testing.T) {
 			busy.WantDo("+OK\r\n", "AUTH", "secret")
 			busy.Lock("job", "60s")
 		})
+	}
+}
+
+// wantLockAmongPings sends PING, LOCK and PING in one packet. All three must succeed if the
+// connection is logged in, and be refused otherwise.
+func wantLockAmongPings(host *lab.Client, key string, loggedIn bool) {
+	host.T.Helper()
+	host.Timeout = lab.Patience
+	want := noAuth
+	if loggedIn {
+		want = "+PONG\r\n"
+	}
+	host.Send(lab.Encode("PING") + lab.Encode("LOCK", key, "60s") + lab.Encode("PING"))
+	if got := host.Frame(); got != want {
+		host.T.Errorf("%s: first PING: got %q, want %q", key, got, want)
+	}
+	if got := host.Frame(); (lab.TokenOf(got) != "") != loggedIn {
+		host.T.Errorf("%s: LOCK: got %q, want a token: %v", key, got, loggedIn)
+	}
+	if got := host.Frame(); got != want {
+		host.T.Errorf("%s: last PING: got %q, want %q", key, got, want)
 	}
 }

@@ -14,20 +14,20 @@ import (
 
 // Servers, users and proxies of TestIdentity.
 
-// identityUser is a user of the upstreams. The rules leave out what lets them in.
+// identityUser is a user of the upstreams. The rules do not include the password.
 type identityUser struct {
 	name, password string
 	rules          []string
 }
 
-// longName is longer than the proxy could be expected to keep of a name.
+// longName is longer than any prefix of a name that the proxy could reasonably store.
 var longName = "long-" + strings.Repeat("n", 200)
 
-// fewRights are those of somebody who may do things that change a connection, and take no lock.
+// fewRights are the rights of a user who may change a connection's state, but not lock.
 var fewRights = []string{"~k*", "&*", "-@all", "+lrange", "+select", "+debug", "+eval", "+ping", "+echo", "+get", "+set", "+client", "+multi", "+exec",
 	"+discard", "+subscribe", "+unsubscribe", "+psubscribe", "+punsubscribe", "+ssubscribe", "+sunsubscribe", "+publish", "+monitor", "+acl|whoami"}
 
-// identityUsers: exactly one of them may not ask who it is. So a refusal of ACL WHOAMI names it.
+// identityUsers has exactly one user without the right to ACL WHOAMI, whom a refusal thus identifies.
 var identityUsers = []identityUser{
 	{"alice", "a-secret", []string{"~lock:*", "&*", "-@all", "+set", "+ping", "+eval", "+client|reply", "+multi", "+exec", "+acl|whoami"}},
 	{"bob", "b-secret", []string{"~k*", "&*", "+@all"}},
@@ -37,30 +37,30 @@ var identityUsers = []identityUser{
 	{longName, "l-secret", []string{"~lock:*", "~k*", "&*", "+@all"}},
 }
 
-// nameless is the user who may not ask who it is.
+// nameless is the user without the right to ACL WHOAMI.
 const nameless = "dave"
 
-// identityRig is a proxy, and the server behind it that the twin of each script goes to directly.
+// identityRig is a proxy and its upstream, to which the twin of each script connects directly.
 type identityRig struct {
 	name     string
 	server   *lab.Redis
 	proxy    string
 	acl      bool
-	password bool            // the default user has one, and few rights
-	standIn  bool            // before the server stands lab.AuthFirst; the twin does not pass it
-	may      map[string]bool // by user and class of keys: what ACL DRYRUN says
-	admin    map[string]bool // by user: the same of CONFIG SET
+	password bool            // the default user has a password, and few rights
+	standIn  bool            // lab.AuthFirst is between proxy and server; the twin bypasses it
+	may      map[string]bool // by user and class of keys: the answer of ACL DRYRUN
+	admin    map[string]bool // by user: its answer about CONFIG SET
 }
 
-// keyClasses begin the names of locks: rights may differ between them.
+// keyClasses are the prefixes of lock names, between which rights may differ.
 var keyClasses = []string{"a-", "e-"}
 
-// permits reports whether a user has the right that a lock command takes.
+// permits reports whether a user has the right that a lock command needs.
 func (r *identityRig) permits(user string, step identityStep) bool {
 	switch at := step.keyAt(); {
 	case at > 0:
 		return r.may[user+" "+step.args[at][:2]]
-	case step.lists(): // the locks that it lists are looked at
+	case step.lists(): // it may list any lock; hiddenFrom says which
 		return true
 	}
 	return r.admin[user]
@@ -81,7 +81,7 @@ func (r *identityRig) hiddenFrom(user string) (classes []string) {
 func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	t.Helper()
 	master = lab.StartRedis(t)
-	for _, class := range keyClasses { // so that there is always something to list
+	for _, class := range keyClasses { // LOCKPROXY LOCKS always has locks to list
 		master.Must(t, "SET", "lock:"+class+"standing", "another library's", "EX", "86400")
 	}
 	open := []string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}
@@ -95,7 +95,7 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	if path := valkeyPath(); path != "" {
 		valkey := lab.StartServer(t, path, withUsers(secret)...)
 		if !answersPackets(t, valkey) {
-			t.Logf("%s is left out: it answers a packet in another way than the same commands one by one", path)
+			t.Logf("%s is left out: its replies to a packet differ from those to the same commands one by one", path)
 			return rigs, master
 		}
 		rigs = append(rigs, identityPair(t, "password, valkey", valkey, "", master)...)
@@ -103,8 +103,8 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	return rigs, master
 }
 
-// answersPackets reports whether a server answers a wrong AUTH behind a right one in the same
-// packet. Builds of Valkey from between two versions did not.
+// answersPackets reports whether a server answers a wrong AUTH after a right one in the same packet.
+// Some development builds of Valkey do not.
 func answersPackets(t *testing.T, server *lab.Redis) bool {
 	t.Helper()
 	c := lab.Dial(t, server.Addr)
@@ -112,8 +112,8 @@ func answersPackets(t *testing.T, server *lab.Redis) bool {
 	return c.Frame() == "+OK\r\n" && strings.HasPrefix(c.Frame(), "-WRONGPASS ")
 }
 
-// withUsers adds the identity users, one who may do all (admin) and the proxy's own (asker) to
-// server arguments.
+// withUsers adds users to a server's arguments: the identity users, an administrator (admin) and the
+// proxy's own (asker).
 func withUsers(args []string) []string {
 	args = append(args, "--user", "admin", "on", ">admin", "~*", "&*", "+@all", "--user", "asker", "on", ">asks", "+acl|dryrun")
 	for _, u := range identityUsers {
@@ -125,7 +125,7 @@ func withUsers(args []string) []string {
 func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis) (pair []*identityRig) {
 	t.Helper()
 	desk := newDesk(t, server, "admin")
-	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // else chance decides what fits into it
+	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // otherwise chance decides which replies fit the buffer
 	desk.must("", "DEL", "kq")
 	desk.must(":3\r\n", "RPUSH", "kq", "message", "b", "c")
 	may, admin := map[string]bool{}, map[string]bool{}
@@ -149,13 +149,13 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		p := lab.StartProxy(t, flags...)
 		first := lab.Dial(t, p.Addr)
 		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
-		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "20ms")) != "" })
+		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != "" })
 		pair = append(pair, &identityRig{full, server, p.Addr, acl, strings.HasPrefix(name, "password"), standIn, may, admin})
 	}
 	return pair
 }
 
-// desk is a connection past the proxy, logged in as one who may do all.
+// desk is an administrator's connection past the proxy.
 type desk struct {
 	*lab.Conn
 	t testing.TB
@@ -178,19 +178,19 @@ func newDesk(t testing.TB, server *lab.Redis, login ...string) *desk {
 func (d *desk) ask(args ...string) string {
 	reply, err := d.Ask(args...)
 	if err != nil {
-		panic(fmt.Sprintf("%q: %v", args, err)) // the server is gone, and the test over
+		panic(fmt.Sprintf("%q: %v", args, err)) // the server died, which ends the test
 	}
 	return reply
 }
 
 func (d *desk) must(want string, args ...string) {
 	if got := d.ask(args...); want != "" && got != want {
-		d.t.Fatalf("%q: %q", args, got)
+		d.t.Fatalf("%q: got %q, want %q", args, got, want)
 	}
 }
 
-// settle returns when the server has answered all that other connections sent before: what came
-// with the first PING or before is done before the second is read. Nothing may be blocked.
+// settle returns when the server has answered all earlier input of other connections: it processes
+// input that arrived before the first PING before it reads the second. No client may be blocked.
 func (d *desk) settle() {
 	d.ask("PING")
 	d.ask("PING")
@@ -213,7 +213,7 @@ func dialDirect(server *lab.Redis, desk *desk) (*direct, error) {
 	return &direct{Conn: c, raw: raw, desk: desk}, err
 }
 
-// say sends bytes and returns everything that the server answers to them.
+// say sends bytes and returns all of the server's replies to them.
 func (d *direct) say(text string) string {
 	if d.closed {
 		return ""
@@ -241,7 +241,7 @@ func (d *direct) say(text string) string {
 	return b.String()
 }
 
-// framesOf cuts an answer into replies; pushes are left out.
+// framesOf splits an answer into replies, without pushes.
 func framesOf(text string) (list []string) {
 	r := bufio.NewReader(strings.NewReader(text))
 	for {

@@ -9,25 +9,25 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What TestIdentity sends: everything that changes the standing of a connection, or looks as if it
-// did.
+// The scripts of TestIdentity: all commands that change a connection's user or state, or look as
+// if they did.
 
 // identityStep is a command.
 type identityStep struct {
 	args []string
 	lock bool
-	wait bool // before it everything is answered
+	wait bool // the proxy must have answered all earlier steps
 }
 
 func (s identityStep) is(name string) bool { return strings.EqualFold(s.args[0], name) }
 
-// lists reports whether it is LOCKPROXY LOCKS.
+// lists reports whether the step is LOCKPROXY LOCKS.
 func (s identityStep) lists() bool { return s.is("LOCKPROXY") && s.args[1] == "LOCKS" }
 
-// resets reports whether it is a RESET that Redis accepts.
+// resets reports whether the step is a RESET that Redis accepts.
 func (s identityStep) resets() bool { return s.is("RESET") && len(s.args) == 1 }
 
-// String writes it as one would type it.
+// String returns the step as a person would type it.
 func (s identityStep) String() string {
 	var words []string
 	for _, a := range s.args {
@@ -46,10 +46,10 @@ func (s identityStep) String() string {
 	return line
 }
 
-// identityScript is what one connection sends.
+// identityScript is the input of one connection.
 type identityScript struct {
 	steps []identityStep
-	cuts  uint64 // seed of the cuts of its bytes; 0: each piece between two waits goes out at once
+	cuts  uint64 // seed of the pieces; 0: send everything between two waits at once
 }
 
 // identityWriter writes scripts.
@@ -58,7 +58,8 @@ type identityWriter struct {
 	channel string
 }
 
-// newIdentityScript writes the script of a number. password: the default user has one.
+// newIdentityScript writes the script with this number. password: the default user has a
+// password.
 func newIdentityScript(seed, number uint64, password bool) identityScript {
 	w := identityWriter{seeded(seed, number), fmt.Sprintf("channel-%d", number)}
 	var s identityScript
@@ -92,8 +93,8 @@ func newIdentityScript(seed, number uint64, password bool) identityScript {
 	return s
 }
 
-// waitForResets puts a wait before each RESET whose connection may have replies in a list: Redis
-// closes a connection that is not logged in and has some, and whether it has depends on time.
+// waitForResets puts a wait before each RESET that may meet replies waiting in a list: Redis then
+// closes a connection that is not logged in, and whether replies wait depends on time.
 func (s *identityScript) waitForResets() {
 	long := false
 	for i := range s.steps {
@@ -105,7 +106,7 @@ func (s *identityScript) waitForResets() {
 
 var lockNames = []string{"LOCK", "UNLOCK", "LOCKINFO", "LOCKPROXY"}
 
-// keyAt is the place of the key in the arguments of a lock command, or 0.
+// keyAt returns the index of the key in the arguments of a lock command, or 0.
 func (s identityStep) keyAt() int {
 	switch {
 	case !s.is("LOCKPROXY"):
@@ -116,7 +117,7 @@ func (s identityStep) keyAt() int {
 	return 0
 }
 
-// lock returns a lock command. KEY becomes a name that was never used before.
+// lock returns a lock command. textOf replaces KEY by a new name.
 func (w identityWriter) lock() []string {
 	key := w.pick(keyClasses...) + "KEY"
 	switch w.IntN(13) {
@@ -136,7 +137,7 @@ func (w identityWriter) lock() []string {
 	return []string{"LOCK", key, "2s"}
 }
 
-// some returns a command or a few that belong together.
+// some returns a command, or a few that belong together.
 func (w identityWriter) some() [][]string {
 	switch n := w.IntN(100); {
 	case n < 18:
@@ -161,7 +162,7 @@ func (w identityWriter) some() [][]string {
 
 func (w identityWriter) words(lines ...string) []string { return strings.Fields(w.pick(lines...)) }
 
-// transaction queues what changes the connection when it runs.
+// transaction returns a transaction of commands that change the connection when EXEC runs them.
 func (w identityWriter) transaction() [][]string {
 	list := [][]string{{"MULTI"}}
 	for range 1 + w.IntN(3) {
@@ -198,21 +199,21 @@ func (w identityWriter) login(right bool) []string {
 		{"HELLO", version, "AUTH", name, password, w.pick("BAD", "AUTH", "SETNAME")}, {"HELLO", version, "AUTH", name}}[w.IntN(19)]
 }
 
-// subscription returns a command of pub/sub. There is one channel of each kind: servers name
-// several in random order.
+// subscription returns a command of pub/sub. There is one channel of each kind, because servers
+// list several in random order.
 func (w identityWriter) subscription() []string {
 	c := w.channel
 	return [][]string{{"SUBSCRIBE", c}, {"SUBSCRIBE", c}, {"SUBSCRIBE", c, c}, {"PSUBSCRIBE", c + "*"}, {"SSUBSCRIBE", c}, {"UNSUBSCRIBE"}, {"UNSUBSCRIBE", c}, {"UNSUBSCRIBE", "none"},
 		{"PUNSUBSCRIBE"}, {"SUNSUBSCRIBE"}, {"SUBSCRIBE"}, {"PUBLISH", c, "x"}, {"PUBLISH", c, "x"}}[w.IntN(13)]
 }
 
-// plain returns a command that changes nothing.
+// plain returns a command that changes no state.
 func (w identityWriter) plain() []string {
 	return w.words("PING", "PING x", "ECHO +OK", "SELECT 0", "SELECT 0", "SELECT 1", "SELECT 99", "SET k1 v", "SET k1 v", "SET other v", "GET none", "GET k-none", "GET kq", "GET", "DEBUG x", "DEBUG x",
 		"DEBUG PROTOCOL attrib", "DEBUG PROTOCOL push", "DEBUG PROTOCOL map", "DEBUG PROTOCOL null", "nosuchcmd a b", "nosuchcmd", "CONFIG GET port-x", "ACL WHOAMI", "CLIENT GETNAME", "CLIENT nope", "LRANGE kq 0 -1")
 }
 
-// forged returns a command whose answer looks like one to something else.
+// forged returns a command whose reply looks like the reply to another.
 func (w identityWriter) forged() []string {
 	body := w.pick(
 		`return redis.status_reply('OK')`, `return redis.status_reply('OK')`, `return redis.status_reply('RESET')`, `return redis.status_reply('QUEUED')`,
@@ -231,7 +232,7 @@ func (w identityWriter) forged() []string {
 	return []string{"EVAL", body, "0"}
 }
 
-// text returns the bytes of steps, with a new key in each lock command; keys has those.
+// textOf returns the bytes of steps, with a new key in each lock command, and those keys.
 func textOf(steps []identityStep, fresh func() string) (text string, keys []string) {
 	var b strings.Builder
 	for _, s := range steps {

@@ -1,62 +1,74 @@
 package relay
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// shrink drops commands from a script as long as the fault remains. ok: it was seen again.
+// shrink drops commands from a script as long as the fault remains. ok: the fault was seen again.
 func (w *identityWorker) shrink(rig *identityRig, s identityScript, fault identityFault) (small identityScript, last identityFault, ok bool) {
-	deadline := time.Now().Add(20 * time.Second)
-	last = fault
-	again := func(s identityScript) bool {
-		if rig.password {
-			s.waitForResets()
-		}
-		for range 3 {
-			if time.Now().After(deadline) {
-				return false
-			}
-			if f := w.try(rig, s, false); f.kind == fault.kind {
-				last = f
-				return true
-			}
-		}
-		return false
+	h := &shrinking{script: s, rig: rig, fault: fault, worker: w, deadline: time.Now().Add(20 * time.Second)}
+	if !h.hasFault(s) {
+		return s, fault, false
 	}
-	if !again(s) {
-		return s, last, false
-	}
-	simplest := func(change func(*identityScript)) {
-		t := s.clone()
-		if change(&t); again(t) {
-			s = t
-		}
-	}
-	simplest(func(t *identityScript) { t.cuts = 0 })
-	simplest(func(t *identityScript) {
+	h.change(func(t *identityScript) { t.cuts = 0 })
+	h.change(func(t *identityScript) {
 		for i := range t.steps {
 			t.steps[i].wait = false
 		}
 	})
-	for n := len(s.steps) / 2; n > 0; n /= 2 {
-		for from := len(s.steps) - n; from >= 0; from-- {
-			if from+n > len(s.steps) || n == len(s.steps) {
-				continue
-			}
-			t := s.clone()
-			t.steps = append(t.steps[:from], t.steps[from+n:]...)
-			if again(t) {
-				s = t
-			}
+	h.dropCommands()
+	for i := range h.script.steps {
+		if h.script.steps[i].wait {
+			h.change(func(t *identityScript) { t.steps[i].wait = false })
 		}
 	}
-	for i := range s.steps {
-		if s.steps[i].wait {
-			simplest(func(t *identityScript) { t.steps[i].wait = false })
-		}
-	}
-	return s, last, true
+	return h.script, h.fault, true
 }
 
-func (s identityScript) clone() identityScript {
-	s.steps = append([]identityStep(nil), s.steps...)
-	return s
+// shrinking is the smallest script so far that shows a fault.
+type shrinking struct {
+	script   identityScript
+	rig      *identityRig
+	fault    identityFault
+	worker   *identityWorker
+	deadline time.Time
+}
+
+// hasFault tries a script up to three times, and keeps the fault if it is of the same kind.
+func (h *shrinking) hasFault(s identityScript) bool {
+	if h.rig.password {
+		s.waitForResets()
+	}
+	for range 3 {
+		if time.Now().After(h.deadline) {
+			return false
+		}
+		if f := h.worker.try(h.rig, s, false); f.kind == h.fault.kind {
+			h.fault = f
+			return true
+		}
+	}
+	return false
+}
+
+// change keeps a change to the script if the fault remains.
+func (h *shrinking) change(edit func(*identityScript)) {
+	t := h.script
+	t.steps = slices.Clone(h.script.steps)
+	if edit(&t); h.hasFault(t) {
+		h.script = t
+	}
+}
+
+// dropCommands drops runs of commands, long runs first.
+func (h *shrinking) dropCommands() {
+	for n := len(h.script.steps) / 2; n > 0; n /= 2 {
+		for from := len(h.script.steps) - n; from >= 0; from-- {
+			if from+n > len(h.script.steps) || n == len(h.script.steps) {
+				continue
+			}
+			h.change(func(t *identityScript) { t.steps = slices.Delete(t.steps, from, from+n) })
+		}
+	}
 }

@@ -13,29 +13,28 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestIdentity sends random scripts of everything that changes the standing of a connection, or
-// looks as if it did, through the proxy in random pieces, and directly to the same server.
-// Directly, in the place of each lock command, the server is asked who is logged in, whether a
-// transaction is open and whether it answers at all. Through the proxy a lock command must be
-// granted to one who may and to nobody else, a refusal must have the right code, and every other
-// byte must be the same.
+// A lock command is granted exactly to users who may lock. Random scripts of all commands that change
+// a connection's user or state, or look as if they did, go through the proxy in random pieces, and
+// directly to the same server. In the place of each lock command the direct run asks the server who
+// is logged in, whether a transaction is open and whether it replies at all. Through the proxy, a
+// user with the right must get the lock and no other user may; a refusal must have the right code;
+// all other bytes must be equal.
 //
-// It runs for ten seconds. A thorough run, and the repetition of one script:
+// It tries 600 scripts. A thorough run, and the repetition of one script:
 //
-//	IDENTITY_SCRIPTS=50000 IDENTITY_TIME=1h go test -count=1 -timeout 2h -run 'TestIdentity$' ./integration/relay
-//	INTEGRATION_SEED=7 IDENTITY_FIRST=1234 IDENTITY_SCRIPTS=1 go test -count=1 -v -run 'TestIdentity$' ./integration/relay
+//	IDENTITY_SCRIPTS=50000 IDENTITY_TIME=1h go test -count=1 -timeout 2h -run 'TestIdentity$' \
+//		./integration/relay
+//	INTEGRATION_SEED=7 IDENTITY_FIRST=1234 IDENTITY_SCRIPTS=1 go test -count=1 -v \
+//		-run 'TestIdentity$' ./integration/relay
 //
-// VALKEY_SERVER names a valkey-server of 9.1 or later that is not in the PATH; INTEGRATION_BINARY
-// another lockproxy; IDENTITY_FAULTS how many different faults end the run (1), and IDENTITY_ONLY
-// how the only ones that count begin, such as "granted": so a version that has many can be
-// searched for one kind.
+// VALKEY_SERVER names a valkey-server of 9.1 or later that is not in the PATH, and
+// INTEGRATION_BINARY another lockproxy. IDENTITY_FAULTS is the number of different faults that ends
+// the run (1). IDENTITY_ONLY is a prefix of the faults that count, such as "granted": so a version
+// that has many can be searched for one kind.
 func TestIdentity(t *testing.T) {
 	rigs, master := identityRigs(t)
-	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master, end: time.Now().Add(10 * time.Second),
-		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)), limit: numberFrom(t, "IDENTITY_SCRIPTS", 1<<62)}
-	if run.limit < 1<<62 {
-		run.end = run.end.Add(time.Hour)
-	}
+	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master, end: time.Now().Add(time.Hour),
+		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)), limit: numberFrom(t, "IDENTITY_SCRIPTS", 600)}
 	if text := os.Getenv("IDENTITY_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -57,10 +56,10 @@ func TestIdentity(t *testing.T) {
 	t.Logf("%d scripts in %v, %.0f a second: %d lock commands granted, %d refused, %d silent; %d answers of a busy proxy, %d refusals of a user that cannot be asked, %d scripts set aside, %d faults not seen again",
 		done, time.Since(start).Round(time.Millisecond), float64(done)/time.Since(start).Seconds(), run.granted.Load(), run.refused.Load(), run.silent.Load(), run.busy.Load(), run.lenient.Load(), run.aside.Load(), run.once.Load())
 	if busy := run.busy.Load(); busy > 20+run.granted.Load()/20 {
-		t.Errorf("%d answers of a busy proxy: too many to have tested much", busy)
+		t.Errorf("got %d answers of a busy proxy, too many for a thorough test", busy)
 	}
 	if aside := run.aside.Load(); aside > 5+done/100 {
-		t.Errorf("%d of %d scripts set aside: too many to have tested much", aside, done)
+		t.Errorf("%d of %d scripts set aside, too many for a thorough test", aside, done)
 	}
 }
 
@@ -76,16 +75,16 @@ func numberFrom(t *testing.T, name string, fallback uint64) uint64 {
 	return n
 }
 
-// identityRun is what the workers share.
+// identityRun is the state that the workers share.
 type identityRun struct {
 	t      *testing.T
 	seed   uint64
 	rigs   []*identityRig
 	master *lab.Redis
 	end    time.Time
-	limit  uint64 // of next
-	faults int    // how many different ones end the run
-	only   string // how the kinds that count begin
+	limit  uint64 // end of the script numbers
+	faults int    // number of different faults that ends the run
+	only   string // prefix of the kinds that count
 
 	next, keys                                           atomic.Uint64
 	granted, refused, silent, busy, lenient, aside, once atomic.Uint64
@@ -94,7 +93,7 @@ type identityRun struct {
 	found map[string]bool // by kind and rig
 }
 
-// identityWorker runs one script after the other.
+// identityWorker runs scripts one by one.
 type identityWorker struct {
 	*identityRun
 	desks  map[*lab.Redis]*desk
@@ -128,8 +127,8 @@ func (w *identityWorker) work() {
 	}
 }
 
-// rigOf: a script goes to the same rig where there is no valkey-server, but for those that went to
-// that.
+// rigOf returns the rig for a script. Without a valkey-server only scripts for its rigs go to
+// others, so that numbers stay comparable.
 func (r *identityRun) rigOf(number uint64) *identityRig {
 	slot := int(number % 10)
 	if slot >= len(r.rigs) {
@@ -144,7 +143,7 @@ func (w *identityWorker) foundSoFar() int {
 	return len(w.found)
 }
 
-// first reports whether no worker has found such a fault before this one.
+// first reports whether this is the first fault of its kind in this rig.
 func (w *identityWorker) first(kind string, rig *identityRig) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +152,7 @@ func (w *identityWorker) first(kind string, rig *identityRig) bool {
 	return !known
 }
 
-// report shows a fault with the shortest script that has it.
+// report fails the test with the shortest script that shows the fault.
 func (w *identityWorker) report(rig *identityRig, number uint64, script identityScript, fault identityFault) {
 	small, again, ok := w.shrink(rig, script, fault)
 	seen := "seen again with fewer commands"
@@ -169,7 +168,7 @@ func (w *identityWorker) report(rig *identityRig, number uint64, script identity
 		fault.kind, rig.name, w.seed, number, again.what, seen, small.cuts != 0, &lines)
 }
 
-// try runs a script both ways. count: it is one of the random ones.
+// try runs a script both ways. count: include it in the totals, because shrink did not make it.
 func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) identityFault {
 	conn, err := dialDirect(rig.server, w.desks[rig.server])
 	if err != nil {
@@ -210,8 +209,7 @@ func (w *identityWorker) through(rig *identityRig, s identityScript, twin *ident
 		return identityResult{fault: identityFault{wrongSilence, err.Error()}}, nil
 	}
 	defer c.Close()
-	var got strings.Builder
-	buf := make([]byte, 64<<10)
+	answer := &identityAnswer{conn: c, parts: twin.parts, end: end}
 	fresh := func() string { return strconv.FormatUint(w.keys.Add(1), 36) }
 	steps := append(append([]identityStep(nil), s.steps...), identityStep{args: []string{"RESET"}}, identityStep{args: []string{"HELLO", "2", end}})
 	steps[len(s.steps)].wait = rig.password // see waitForResets
@@ -227,31 +225,47 @@ func (w *identityWorker) through(rig *identityRig, s identityScript, twin *ident
 				break
 			}
 		}
-		deadline := time.Now().Add(lab.Patience)
-		for {
-			if r = judge(twin.parts, upTo, got.String()); !r.more && r.fault.kind == "" {
-				break
-			}
-			if !r.more && (r.fault.kind != wrongBytes || strings.Contains(got.String(), "'"+end+"'")) {
-				return r, keys
-			}
-			_ = c.SetReadDeadline(deadline)
-			n, err := c.Reader.Read(buf)
-			got.Write(buf[:n])
-			if err != nil && n == 0 {
-				if r.fault.what += "; " + err.Error(); !os.IsTimeout(err) {
-					r.fault.what += "; the proxy closed the connection"
-				}
-				return r, keys
-			}
+		var complete bool
+		if r, complete = answer.read(upTo); !complete {
+			return r, keys
 		}
 		from = upTo
 	}
 	return r, keys
 }
 
-// landed looks whether a lock command that was refused, or had no answer, locked its key all the
-// same.
+// identityAnswer is the answer that a script gets through the proxy.
+type identityAnswer struct {
+	conn  *lab.Conn
+	parts []identityPart // the direct answer
+	end   string         // in the last reply
+	got   strings.Builder
+}
+
+// read reads and judges the answer to the steps before upTo. complete: it arrived without a fault.
+func (a *identityAnswer) read(upTo int) (r identityResult, complete bool) {
+	deadline := time.Now().Add(lab.Patience)
+	buf := make([]byte, 64<<10)
+	for {
+		if r = judge(a.parts, upTo, a.got.String()); !r.more && r.fault.kind == "" {
+			return r, true
+		}
+		if !r.more && (r.fault.kind != wrongBytes || strings.Contains(a.got.String(), "'"+a.end+"'")) {
+			return r, false
+		}
+		_ = a.conn.SetReadDeadline(deadline)
+		n, err := a.conn.Reader.Read(buf)
+		a.got.Write(buf[:n])
+		if err != nil && n == 0 {
+			if r.fault.what += "; " + err.Error(); !os.IsTimeout(err) {
+				r.fault.what += "; the proxy closed the connection"
+			}
+			return r, false
+		}
+	}
+}
+
+// landed finds lock commands that locked their key although they were refused or got no answer.
 func (w *identityWorker) landed(twin *identityTwin, r identityResult, keys []string) identityFault {
 	if len(keys) == 0 || twin.silent == 0 && len(keys) == len(r.refused) && !strings.Contains(fmt.Sprint(r.refused), "true") {
 		return identityFault{}

@@ -9,41 +9,42 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What a script gets directly, and what that says about each lock command in it.
+// The direct run of a script, and the right answer to each lock command that follows from it.
 
-// identityPart is what the steps up to the one of a number bring: bytes that are the same on both
-// ways, or the answer to a lock command.
+// identityPart is the answer to the steps before upTo: bytes that are the same both ways, or the
+// answer to a lock command.
 type identityPart struct {
-	upTo    int // the number of the first step that does not count
+	upTo    int // number of the first step that is not part of it
 	literal string
 	lock    *identityTruth // nil: literal
 }
 
-// identityTruth is what the upstream says of the connection where a lock command stands.
+// identityTruth is the upstream's view of the connection at a lock command.
 type identityTruth struct {
 	step    identityStep
-	user    string   // "" where that does not matter
-	want    string   // how the answer must begin
-	granted bool     // want is that of one who may lock
-	or      string   // how it may begin as well; "" for not otherwise
-	hidden  []string // how the key of no lock in it may begin
+	user    string   // "" if the user does not matter
+	want    string   // the beginning of the right answer
+	granted bool     // want is the answer to a user who may lock
+	or      string   // another right beginning; "" for none
+	hidden  []string // no lock in the answer may begin with one of these
 }
 
-// identityTwin is a run of a script without the proxy. A lock command's place takes an unknown
-// command, which does the same to a transaction and to CLIENT REPLY SKIP, and questions behind it.
+// identityTwin runs a script without the proxy. An unknown command replaces each lock command,
+// because it has the same effect on a transaction and on CLIENT REPLY SKIP; questions about the
+// connection follow it.
 type identityTwin struct {
 	rig    *identityRig
 	conn   *direct
-	in     bool // logged in; always asked
+	in     bool // logged in; always up to date
 	parts  []identityPart
-	silent int // lock commands while replies are off or skipped
+	silent int // lock commands without a reply, because replies are off or skipped
 }
 
-// askWho is answered by who is logged in. Behind the unknown command it does not matter that a
-// transaction queues it.
+// askWho asks who is logged in. A transaction may queue it: the unknown command before has broken
+// that transaction already.
 var askWho = lab.Encode("ACL", "WHOAMI")
 
-// play runs the script and the end of every script: a RESET, and a HELLO that names end.
+// play runs the script, followed by RESET and a HELLO that names end.
 func (w *identityTwin) play(s identityScript, end string) error {
 	w.in = !strings.HasPrefix(w.conn.say(askWho), "-NOAUTH")
 	steps := append(slices.Clone(s.steps), identityStep{args: []string{"RESET"}, wait: true}, identityStep{args: []string{"HELLO", "2", end}})
@@ -81,16 +82,16 @@ func (w *identityTwin) literal(upTo int, text string) {
 	w.parts = append(w.parts, identityPart{upTo: upTo, literal: comparable(text)})
 }
 
-// single runs a step that may change whether the connection is logged in. It is not in a
-// transaction behind that, not subscribed, and replies are on: so the question gets an answer and
-// changes nothing.
+// single runs a step that may change whether the connection is logged in. After it the connection
+// is in no transaction, has no subscriptions, and replies are on: so the question gets an answer
+// and changes no state.
 func (w *identityTwin) single(i int, step identityStep) {
 	text, _ := textOf([]identityStep{step}, nil)
 	reply, was := w.conn.say(text), w.in
 	if step.is("AUTH") || step.is("HELLO") || step.is("RESET") {
 		w.in = !strings.HasPrefix(w.conn.say(askWho), "-NOAUTH")
 	} else if !was && w.rig.standIn && reply != "" {
-		reply = noAuth // looked up later
+		reply = noAuth // the stand-in checks authentication first
 		if step.is("EXEC") {
 			reply = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n"
 		}
@@ -98,21 +99,21 @@ func (w *identityTwin) single(i int, step identityStep) {
 	w.literal(i+1, reply)
 }
 
-// lock asks what the answer to a lock command must be.
+// lock asks the upstream, and records the right answer to a lock command.
 func (w *identityTwin) lock(i int, step identityStep) error {
 	got := comparable(w.conn.say(lab.Encode("no-such-command") + askWho + lab.Encode("HELLO")))
 	said := framesOf(got)
 	var names []string
 	switch {
-	case len(said) == 0, len(said) == 2: // off, skipped
+	case len(said) == 0, len(said) == 2: // replies are off, or one is skipped
 		w.silent++
 		return nil
 	case len(said) != 3:
-		return fmt.Errorf("asked for the truth: %q", got)
+		return fmt.Errorf("ask about the connection: got %q, want three replies", got)
 	}
 	name := strings.ToLower(step.args[0])
 	truth := &identityTruth{step: step}
-	switch who := said[1]; { // a right that lacks comes before transactions and subscriptions
+	switch who := said[1]; { // a missing right is reported before transactions and subscriptions
 	case strings.HasPrefix(said[2], "+QUEUED"):
 		truth.want = "-ERR " + strings.ToUpper(name) + " is not allowed in transactions\r\n"
 	case strings.HasPrefix(said[2], "-ERR Can't execute"):
@@ -127,7 +128,7 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 	case strings.HasPrefix(who, "$"):
 		truth.user = lab.Scalar(who)
 	default:
-		return fmt.Errorf("who is logged in: %q %q", who, names)
+		return fmt.Errorf("ask who is logged in: %q %q", who, names)
 	}
 	if truth.user != "" {
 		truth.granted = !w.rig.acl || w.rig.permits(truth.user, step)
@@ -145,7 +146,7 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 	return nil
 }
 
-// grantOf is how the answer to a lock command begins for one who has the right; the key is free.
+// grantOf returns the beginning of the answer to a user with the right; the key is free.
 func grantOf(step identityStep, resp3 bool) string {
 	switch {
 	case step.is("UNLOCK"), step.is("LOCKPROXY") && step.args[1] == "RELEASE":
@@ -164,10 +165,10 @@ func grantOf(step identityStep, resp3 bool) string {
 	return "$57\r\n"
 }
 
-// monitored is a line of MONITOR. Others use the server, too.
+// monitored matches a line of MONITOR. Other connections use the server, too.
 var monitored = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]\r]*\] [^\r]*\r\n`)
 
-// comparable takes out of an answer what differs between two connections.
+// comparable removes the parts of an answer that differ between two connections.
 func comparable(text string) string {
 	if strings.Contains(text, "$2\r\nid\r\n:") {
 		text = helloID.ReplaceAllString(text, "$1:0\r\n")

@@ -11,16 +11,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// lock-acl: who may lock is what the upstream's ACL says of the connection's user and the lock's
-// full key.
+// lock-acl: the upstream's ACL for the connection's user and the lock's full key decides who may
+// lock.
 
 const (
 	noKey     = "-NOPERM This user has no permissions to access the 'lock:other' key\r\n"
 	noCommand = "-NOPERM This user has no permissions to run the 'set' command\r\n"
 )
 
-// aclCluster has an upstream with a password and users, and asks it as one that may do nothing
-// else.
+// aclCluster starts an upstream with a password and users, and a proxy that asks it as a user
+// with no other right.
 func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
 	t.Helper()
 	upstream := lab.StartRedis(t, "--requirepass", "secret",
@@ -30,11 +30,11 @@ func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
 	return lab.StartProtectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
 }
 
-func TestLockACL(t *testing.T) {
+func TestLockACLDecidesWhoMayLock(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
 	if c.Upstream.Do(t, "PING") != noAuth {
-		t.Fatal("the upstream lets everybody in")
+		t.Fatal("the upstream admits clients without a password")
 	}
 	token := "0000000000000001:" + strings.Repeat("0", 40)
 	ok, app, reader := "+OK\r\n", lab.Encode("AUTH", "app", "app"), lab.Encode("AUTH", "reader", "reader")
@@ -58,7 +58,7 @@ func TestLockACL(t *testing.T) {
 		"a command in the order": {{app, ok}, {lab.Encode("LOCK", "app:f", "60s") + lock + lab.Encode("PING"), "token"}, {"", noKey}, {"", "+PONG\r\n"}},
 	} {
 		t.Run(name, func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, false) })
-		for i := range steps { // keys that nobody holds
+		for i := range steps { // rename to keys that are free
 			steps[i].send = strings.ReplaceAll(steps[i].send, "app:", "app-")
 			steps[i].send = strings.ReplaceAll(steps[i].send, "$5\r\napp-", "$7\r\napp:2-")
 			steps[i].send = strings.ReplaceAll(steps[i].send, "$1\r\nd\r\n", "$2\r\nd2\r\n")
@@ -66,15 +66,15 @@ func TestLockACL(t *testing.T) {
 		t.Run(name+", at once", func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, true) })
 	}
 	if found := lab.Census(t, c.Masters); strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "other") {
-		t.Errorf("locked without permission: %v", found)
+		t.Errorf("got locks %v without permission, want none", found)
 	}
 	if text := c.Log.String(); strings.Contains(text, ":asks") {
-		t.Errorf("a password shows: %s", text)
+		t.Errorf("got a password in a reply or the log: %s", text)
 	}
 }
 
-// converse sends one step after the other was answered, or all at once, and checks every reply;
-// "any" is any.
+// converse sends the steps one by one, waiting for each reply, or all at once, and checks every
+// reply; "any" accepts any.
 func converse(host *lab.Client, steps []step, atOnce bool) {
 	host.T.Helper()
 	if atOnce {
@@ -98,9 +98,9 @@ func converse(host *lab.Client, steps []step, atOnce bool) {
 	}
 }
 
-// TestLockACLWithoutAnAnswer: what the upstream said last counts while it is away; where it never
-// said anything, or will not say, nobody locks, and the log says why.
-func TestLockACLWithoutAnAnswer(t *testing.T) {
+// While the upstream is away its last answer counts. If it never gave one, or refuses to, no
+// client can lock, and the log says why.
+func TestLockACLKeepsLastAnswer(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
 	host := lab.Dial(t, c.Addr)
@@ -118,7 +118,7 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	c.Upstream.Resume()
 	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "app:never-asked", "60s")) != "" })
 
-	// Credentials that may not ask.
+	// Credentials without the right to ask.
 	c.Flags[len(c.Flags)-1] = "redis://reader:reader@" + c.Upstream.Addr
 	if got := lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "reader", "-acl"); got != "+OK\r\n" {
 		t.Fatal(got)
@@ -127,15 +127,14 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	host = lab.Dial(t, deaf.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got, "-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
-		t.Errorf("LOCK with credentials that may not ask: %q", got)
+		t.Errorf("LOCK with credentials that may not ask: got %q, want NOPERM with the reason", got)
 	}
 	if !deaf.Says("the upstream cannot be asked for permissions") {
 		t.Error("the log does not say that the upstream cannot be asked")
 	}
 }
 
-// TestLockACLFollowsTheUpstream: rights given and taken while connections live count within a
-// second.
+// Rights granted and revoked while connections are open take effect.
 func TestLockACLFollowsTheUpstream(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
@@ -148,26 +147,26 @@ func TestLockACLFollowsTheUpstream(t *testing.T) {
 	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return host.Do("LOCK", "other", "20ms") == noKey })
 }
 
-// TestLockACLNamesLater: a connection whose user the upstream did not name, for want of a right or
-// as a script kept it busy, locks as soon as it is named.
-func TestLockACLNamesLater(t *testing.T) {
+// The upstream may not be able to name a connection's user, for want of a right or because a
+// script keeps it busy. The connection can lock as soon as the upstream names the user.
+func TestLockACLAllowsLockOnceUserIsKnown(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-acl|whoami")
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	if got := host.Do("LOCK", "app:a", "20ms"); !strings.HasPrefix(got, "-NOPERM the upstream does not say who is logged in") {
-		t.Fatalf("LOCK of a user without the right to WHOAMI: %q", got)
+		t.Fatalf("LOCK of a user without the right to WHOAMI: got %q, want NOPERM", got)
 	}
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "+acl|whoami")
-	if got := host.Do("LOCK", "app:a", "20ms"); lab.TokenOf(got) == "" {
-		t.Errorf("LOCK once the user has the right: %q", got)
+	if got := host.Do("LOCK", "app:a", "60s"); lab.TokenOf(got) == "" {
+		t.Errorf("LOCK once the user has the right: got %q, want a token", got)
 	}
 }
 
-// TestUserNotAsked: where nobody wants to know who locks, the upstream is not asked for it. So
-// users without the right to ask leave nothing in its log.
-func TestUserNotAsked(t *testing.T) {
+// If no setting needs the user's name, the proxy does not ask for it. So users without the right
+// to ask leave no entry in the upstream's ACL log.
+func TestUpstreamIsNotAskedForUserNeedlessly(t *testing.T) {
 	t.Parallel()
 	upstream := lab.StartRedis(t, "--requirepass", "secret", "--user", "app", "on", ">app", "~*", "+@all", "-acl")
 	c := lab.StartProtectedBy(t, upstream)
@@ -175,13 +174,13 @@ func TestUserNotAsked(t *testing.T) {
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	host.Unlock("job", host.Lock("job", "60s"))
 	if got := lab.AskAs(t, upstream, "secret", "ACL", "LOG"); got != "*0\r\n" {
-		t.Errorf("ACL LOG of the upstream: %q", got)
+		t.Errorf("ACL LOG of the upstream: got %q, want it empty", got)
 	}
 }
 
-// TestLockACLOperators: LOCKPROXY shows and releases only locks whose keys the user may SET, and
-// admits a master only for an administrator; over a Unix socket it asks for no right.
-func TestLockACLOperators(t *testing.T) {
+// LOCKPROXY shows and releases only locks whose keys the user may SET, and admits a master only for
+// an administrator; over a Unix socket it needs no right.
+func TestLockACLLimitsOperators(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "p.sock")
 	c := aclCluster(t, "--admin-commands", "on")
@@ -201,70 +200,85 @@ func TestLockACLOperators(t *testing.T) {
 		app.Lock(own[i], "60s")
 		all.Lock(others[i], "60s")
 	}
-	list := func(c *lab.Client, options ...string) (keys []string) {
-		for cursor, pages := "0", 0; pages == 0 || cursor != "0"; pages++ {
-			if pages == 1000 {
-				t.Fatal("the cursor does not come back to 0")
-			}
-			parts := lab.Elements(c.Do(append([]string{"LOCKPROXY", "LOCKS", cursor}, options...)...))
-			if len(parts) != 2 {
-				t.Fatalf("LOCKPROXY LOCKS: %q", parts)
-			}
-			for _, lock := range lab.Elements(parts[1]) {
-				keys = append(keys, lab.MapOf(lock)["key"])
-			}
-			cursor = lab.Scalar(parts[0])
-		}
-		slices.Sort(keys)
-		return slices.Compact(keys)
+	for _, listing := range []struct {
+		options []string
+		n       int // of own and of others
+	}{{nil, 40}, {[]string{"COUNT", "1000"}, 40}, {[]string{"MATCH", "*:0*", "COUNT", "7"}, 10}} {
+		wantListed(all, slices.Concat(own[:listing.n], others[:listing.n]), listing.options...)
+		wantListed(app, own[:listing.n], listing.options...)
+		wantListed(reader, nil, listing.options...)
+		wantListed(admin, nil, listing.options...)
 	}
-	for _, options := range [][]string{nil, {"COUNT", "1000"}, {"MATCH", "*:0*", "COUNT", "7"}} {
-		match := func(keys []string) []string {
-			if slices.Contains(options, "MATCH") {
-				return keys[:10]
-			}
-			return keys
-		}
-		for _, tt := range []struct {
-			name string
-			c    *lab.Client
-			want []string
-		}{{"all", all, slices.Concat(match(own), match(others))}, {"app", app, match(own)}, {"reader", reader, nil}, {"admin", admin, nil}} {
-			if got := list(tt.c, options...); !slices.Equal(got, tt.want) {
-				t.Errorf("LOCKS %q of %s: %q, want %q", options, tt.name, got, tt.want)
-			}
-		}
-	}
+
 	reader.WantDo(noCommand, "LOCKPROXY", "RELEASE", own[0])
 	app.WantDo(strings.ReplaceAll(noKey, "other", others[0]), "LOCKPROXY", "RELEASE", others[0])
 	all.WantDo(lab.Null2, "LOCK", others[0], "1s")
 	app.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", own[0])
 	all.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", own[1])
-	const noConfig = "-NOPERM This user has no permissions to run the 'config|set' command\r\n"
+
 	master := c.Masters[0].Addr
-	app.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master) // +@all
-	reader.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master)
-	admin.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master)
-	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-@dangerous", "+acl|whoami")
-	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return app.Do("LOCKPROXY", "ADMIT", master) == noConfig })
-	app.WantDo(noConfig, "LOCKPROXY", "ADMIT", "no-such-master")
+	for _, host := range []*lab.Client{app, reader, admin} { // app has +@all
+		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master)
+	}
+	wantAdmitRevoked(c, app)
 	stranger := lab.Dial(t, c.Addr)
 	for _, args := range [][]string{{"LOCKS", "0"}, {"RELEASE", own[2]}, {"ADMIT", master}} {
 		stranger.WantDo(noAuth, append([]string{"LOCKPROXY"}, args...)...)
 	}
 	for _, open := range []string{"HELP", "INFO", "MASTERS"} {
 		if got := reader.Do("LOCKPROXY", open); strings.HasPrefix(got, "-") {
-			t.Errorf("LOCKPROXY %s: %q", open, got)
+			t.Errorf("LOCKPROXY %s: got %q, want no error", open, got)
 		}
 	}
 
-	cli := lab.Tool(t, "redis-cli")
 	c.Upstream.Kill()
-	for _, want := range []struct{ command, reply string }{{"LOCKS 0 COUNT 1000", others[0]}, {"RELEASE " + others[0], "1"}, {"ADMIT " + master, "OK"}} {
-		run := lab.Launch(t, "redis-cli", cli, append([]string{"-s", socket, "LOCKPROXY"}, strings.Fields(want.command)...)...)
-		<-run.Done
-		if out := run.Log.String(); !strings.Contains(out, want.reply) || strings.Contains(out, "NOPERM") {
-			t.Errorf("%s over a Unix socket: %q", want.command, out)
+	wantOverSocket(t, socket, "LOCKS 0 COUNT 1000", others[0])
+	wantOverSocket(t, socket, "RELEASE "+others[0], "1")
+	wantOverSocket(t, socket, "ADMIT "+master, "OK")
+}
+
+// wantListed pages through LOCKPROXY LOCKS and compares the keys.
+func wantListed(c *lab.Client, want []string, options ...string) {
+	c.T.Helper()
+	var got []string
+	for cursor, pages := "0", 0; pages == 0 || cursor != "0"; pages++ {
+		if pages == 1000 {
+			c.T.Fatal("LOCKPROXY LOCKS: the cursor does not return to 0")
 		}
+		parts := lab.Elements(c.Do(append([]string{"LOCKPROXY", "LOCKS", cursor}, options...)...))
+		if len(parts) != 2 {
+			c.T.Fatalf("LOCKPROXY LOCKS: got %q, want two elements", parts)
+		}
+		for _, lock := range lab.Elements(parts[1]) {
+			got = append(got, lab.MapOf(lock)["key"])
+		}
+		cursor = lab.Scalar(parts[0])
+	}
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		c.T.Errorf("LOCKPROXY LOCKS %q: got %q, want %q", options, got, want)
+	}
+}
+
+// wantAdmitRevoked takes app's right to CONFIG SET away: from then on LOCKPROXY ADMIT is refused,
+// for unknown masters as well.
+func wantAdmitRevoked(c *lab.Cluster, app *lab.Client) {
+	t := app.T
+	t.Helper()
+	const noConfig = "-NOPERM This user has no permissions to run the 'config|set' command\r\n"
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-@dangerous", "+acl|whoami")
+	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool {
+		return app.Do("LOCKPROXY", "ADMIT", c.Masters[0].Addr) == noConfig
+	})
+	app.WantDo(noConfig, "LOCKPROXY", "ADMIT", "no-such-master")
+}
+
+// wantOverSocket runs a LOCKPROXY command with redis-cli over a Unix socket.
+func wantOverSocket(t *testing.T, socket, command, want string) {
+	t.Helper()
+	run := lab.Launch(t, "redis-cli", lab.Tool(t, "redis-cli"), append([]string{"-s", socket, "LOCKPROXY"}, strings.Fields(command)...)...)
+	<-run.Done
+	if got := run.Log.String(); !strings.Contains(got, want) || strings.Contains(got, "NOPERM") {
+		t.Errorf("LOCKPROXY %s over a Unix socket: got %q, want %q", command, got, want)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// counter is an upstream that counts in how many segments arrives what begins with mark. All else
-// it passes to a Redis.
+// counter is an upstream that counts the segments in which input that begins with mark arrives.
+// It passes all other connections to a Redis.
 type counter struct {
 	net.Listener
 	redis    string
 	segments chan int
 }
 
-// mark is what the pieces that are counted begin with.
+// mark begins the input that is counted.
 var mark = lab.Encode("SET", "marked", "value")
 
 func startCounter(t *testing.T, redis string) *counter {
@@ -64,7 +64,7 @@ func (c *counter) serve(conn *net.TCPConn) {
 		_, _ = io.Copy(to, conn)
 		return
 	}
-	for err == nil && !strings.HasSuffix(string(b[:n]), "END\r\n") { // END is the last thing sent
+	for err == nil && !strings.HasSuffix(string(b[:n]), "END\r\n") { // END is the last line sent
 		var more int
 		more, err = conn.Read(b[n:])
 		n += more
@@ -80,8 +80,8 @@ func (c *counter) serve(conn *net.TCPConn) {
 	}
 }
 
-// of sends the pieces to addr, one write each, and returns in how many segments they arrive. 0:
-// they do not arrive whole.
+// of sends the pieces to addr, one write each, and returns the number of segments that arrive, or
+// 0 if the input does not arrive completely.
 func (c *counter) of(t *testing.T, addr string, pieces ...string) int {
 	t.Helper()
 	client := lab.Dial(t, addr)
@@ -96,16 +96,15 @@ func (c *counter) of(t *testing.T, addr string, pieces ...string) int {
 	}
 }
 
-// TestMalformedInOneWrite: what a client sends in one piece reaches the upstream in one, also if a
-// byte in the middle is malformed. Redis 8.6.3 does not answer where such a piece arrives in two
-// (redis PR 15795).
-func TestMalformedInOneWrite(t *testing.T) {
+// A client's single write reaches the upstream as a single segment, even if a byte in the middle
+// is malformed. Redis 8.6.3 does not answer if such input arrives in two (redis PR 15795).
+func TestMalformedInputStaysOneSegment(t *testing.T) {
 	t.Parallel()
 	redis := lab.StartRedis(t)
 	c := startCounter(t, redis.Addr)
 	const end = "PING END\r\n"
 	if one, two := c.of(t, c.Addr().String(), mark+end), c.of(t, c.Addr().String(), mark, end); one != 1 || two != 2 {
-		t.Skipf("one write arrives in %d segments here, two in %d", one, two)
+		t.Skipf("on this system one write arrives in %d segments, two in %d", one, two)
 	}
 	p := lab.StartProxy(t, "--upstream", c.Addr().String(), "--masters", redis.Addr, "--restart-guard", "off")
 	for name, sent := range map[string]string{
@@ -119,7 +118,7 @@ func TestMalformedInOneWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if n := c.of(t, p.Addr, sent+end); n != 1 {
-				t.Errorf("it arrives in %d segments, want 1", n)
+				t.Errorf("got %d segments, want 1", n)
 			}
 		})
 	}

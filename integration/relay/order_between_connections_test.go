@@ -9,10 +9,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestOrderBetweenConnections: commands of two connections, sent one right after the other without
-// waiting, reach the upstream in that order as often as through HAProxy. Clients that wait for
-// elements of a list are served in the order in which Redis has heard of them.
-func TestOrderBetweenConnections(t *testing.T) {
+// Commands of two connections, sent one right after the other without waiting, reach the upstream in
+// that order as often as through HAProxy. Redis serves clients that wait for elements of a list in
+// the order of their requests.
+func TestConnectionsKeepTheirOrderLikeHAProxy(t *testing.T) {
 	upstream := lab.StartRedis(t)
 	haproxy := lab.StartHAProxy(t, upstream.Addr)
 	p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off")
@@ -25,31 +25,47 @@ func TestOrderBetweenConnections(t *testing.T) {
 	} {
 		for name, gap := range map[string]time.Duration{"no gap": 0, "a tiny gap": 20 * time.Microsecond} {
 			t.Run(kind.name+", "+name, func(t *testing.T) {
-				const pairs, tries = 10, 20
-				through, past := 0, 0
-				for range pairs { // which threads serve two connections is chance, for HAProxy as well
-					ours, theirs := joinLine(t, upstream.Addr, p.Addr), joinLine(t, upstream.Addr, haproxy)
-					for range tries {
-						past += theirs.turn(gap, kind.wait, kind.push)
-					}
-					for range tries {
-						through += ours.turn(gap, kind.wait, kind.push)
-					}
-					ours.leave()
-					theirs.leave()
+				// A busy machine can disturb one of the two more than the other, so a bad round is
+				// followed by more, and all count. A proxy that reorders is worse in all of them.
+				through, past, tries := 0, 0, 0
+				for round := 0; round == 0 || round < 5 && through > likely(past); round++ {
+					ours, theirs, n := reorderings(t, upstream.Addr, p.Addr, haproxy, func(l line) int { return l.turn(gap, kind.wait, kind.push) })
+					through, past, tries = through+ours, past+theirs, tries+n
 				}
-				allowed := past + 2 + int(2*math.Sqrt(float64(past)))
-				t.Logf("the second was served first in %d of %d tries, through HAProxy in %d", through, pairs*tries, past)
-				if through > allowed {
-					t.Errorf("the second was served first in %d of %d tries, through HAProxy in %d", through, pairs*tries, past)
+				t.Logf("the second was served first in %d of %d tries, through HAProxy in %d", through, tries, past)
+				if through > likely(past) {
+					t.Errorf("the second was served first in %d of %d tries, want at most %d: HAProxy had %d", through, tries, likely(past), past)
 				}
 			})
 		}
 	}
 }
 
+// likely returns the largest count that chance explains if past was counted at the same rate.
+func likely(past int) int { return past + 2 + int(2*math.Sqrt(float64(past))) }
+
+// reorderings counts how often two connections were served out of order, through the proxy and
+// through HAProxy. New connections for each block of tries, because chance decides which threads
+// serve them, in HAProxy as well.
+func reorderings(t *testing.T, upstream, proxy, haproxy string, turn func(line) int) (ours, theirs, tries int) {
+	t.Helper()
+	const pairs, turns = 10, 20
+	for range pairs {
+		a, b := joinLine(t, upstream, proxy), joinLine(t, upstream, haproxy)
+		for range turns {
+			theirs += turn(b)
+		}
+		for range turns {
+			ours += turn(a)
+		}
+		a.leave()
+		b.leave()
+	}
+	return ours, theirs, pairs * turns
+}
+
 // line is two connections that wait for elements of a list, and one past the proxy that pushes
-// them.
+// the elements.
 type line struct{ one, two, desk *lab.Client }
 
 func joinLine(t *testing.T, upstream, addr string) line {
@@ -66,7 +82,7 @@ func (l line) leave() {
 	}
 }
 
-// turn has the two wait, one after the other, and returns 1 if the second was served first.
+// turn lets both wait, one after the other, and returns 1 if Redis served the second first.
 func (l line) turn(gap time.Duration, wait, push []string) (reversed int) {
 	t := l.desk.T
 	t.Helper()
@@ -82,7 +98,7 @@ func (l line) turn(gap time.Duration, wait, push []string) (reversed int) {
 		first, second, reversed = second, first, 1
 	}
 	if !strings.Contains(first, "first") || !strings.Contains(second, "second") {
-		t.Fatalf("they got %q and %q", first, second)
+		t.Fatalf("got %q and %q, want first and second", first, second)
 	}
 	return reversed
 }

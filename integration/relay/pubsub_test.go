@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// subscribedError is what Redis says to a command that a RESP2 connection with subscriptions may
-// not send.
+// subscribedError returns Redis' error for a command that a RESP2 connection with subscriptions
+// may not send.
 func subscribedError(command string) string {
 	return "-ERR Can't execute '" + command + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET " +
 		"are allowed in this context\r\n"
@@ -19,13 +19,13 @@ func subscription(kind, channel string, n int) string {
 	return "*3\r\n" + lab.Bulk(kind) + lab.Bulk(channel) + lab.Integer(n)
 }
 
-func TestSubscribed(t *testing.T) {
+func TestLockIsRefusedWhileSubscribed(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	if got := host.Do("GET", "a"); got != subscribedError("get") {
-		t.Fatalf("Redis itself says %q", got)
+		t.Fatalf("GET while subscribed: Redis answered %q, want %q", got, subscribedError("get"))
 	}
 	host.WantDo(subscribedError("lock"), "LOCK", "job", "60s")
 	host.WantDo(subscribedError("unlock"), "UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
@@ -55,9 +55,8 @@ func TestSubscribed(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestSubscribedMessages: messages that arrive while replies of ours are written neither tear nor
-// displace them.
-func TestSubscribedMessages(t *testing.T) {
+// Messages that arrive while the proxy writes its own replies neither split nor displace them.
+func TestMessagesNeverSplitReplies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)

@@ -12,10 +12,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestReplyIsolation: 200 clients that come and go, with values that are theirs alone, pipelines
-// that are cancelled or killed in the middle, pub/sub, transactions and locks. None may ever see
-// what is another's.
-func TestReplyIsolation(t *testing.T) {
+// No client ever gets bytes that belong to another: 200 clients connect and leave, with unique
+// values, pipelines that are cancelled or killed in the middle, pub/sub, transactions and locks.
+func TestClientsNeverGetForeignReplies(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	c := lab.StartCluster(t, 3, "--master-timeout", "2s")
@@ -23,11 +22,11 @@ func TestReplyIsolation(t *testing.T) {
 	var wg sync.WaitGroup
 	var runs, replies atomic.Int64
 	failed := make(chan error, clients)
-	until := time.Now().Add(lab.Long(5*time.Second, time.Minute))
+	visits := lab.Long(5, 100)
 	for i := range clients {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
-			for n := 0; time.Now().Before(until); n++ {
+			for n := range visits {
 				g := guest{Rand: r, name: fmt.Sprintf("guest-%d-%d", i, n), addr: c.Addr, upstream: c.Upstream.Addr}
 				if err := g.visit(); err != nil {
 					failed <- fmt.Errorf("%s: %w", g.name, err)
@@ -46,11 +45,11 @@ func TestReplyIsolation(t *testing.T) {
 	t.Logf("%d visits, %d replies checked", runs.Load(), replies.Load())
 	if !t.Failed() {
 		desk := lab.Dial(t, c.Addr)
-		lab.WaitFor(t, "all gone", lab.Patience, func() bool { return desk.Counter("connected_clients") == 1 })
+		lab.WaitFor(t, "all clients disconnected", lab.Patience, func() bool { return desk.Counter("connected_clients") == 1 })
 	}
 }
 
-// guest is one connection of a client, from its beginning to its end.
+// guest is one connection of a client.
 type guest struct {
 	*rand.Rand
 	name, addr, upstream string
@@ -80,8 +79,8 @@ func (g *guest) visit() (err error) {
 	return m.run(commands)
 }
 
-// echoes sends a pipeline of ECHO with values of its own, LOCKs among them, and returns the
-// replies to expect; "" is a token.
+// echoes sends a pipeline of ECHO with unique values, and LOCKs among them, and returns the
+// wanted replies; "" is a token, or the error of a busy proxy.
 func (g *guest) echoes(n int) (expected []string, err error) {
 	var text strings.Builder
 	for i := range n {
@@ -97,7 +96,7 @@ func (g *guest) echoes(n int) (expected []string, err error) {
 	return expected, g.conn.Put(text.String())
 }
 
-// expect reads replies, which must be those; ended: the connection was closed before the last.
+// expect reads replies and compares them; ended: the connection was closed before the last.
 func (g *guest) expect(replies []string) (ended bool, err error) {
 	for _, want := range replies {
 		got, err := g.conn.Next()
@@ -105,14 +104,14 @@ func (g *guest) expect(replies []string) (ended bool, err error) {
 			return true, nil
 		}
 		g.checked++
-		if got != want && !(want == "" && lab.TokenOf(got) != "") {
+		if got != want && !(want == "" && (lab.TokenOf(got) != "" || isBusy(got))) {
 			return false, fmt.Errorf("got %.200q, want %.200q", got, want)
 		}
 	}
 	return false, nil
 }
 
-// cancelled leaves in the middle of its replies, perhaps while it blocks or waits.
+// cancelled leaves in the middle of its replies, possibly while it blocks or waits.
 func (g *guest) cancelled() error {
 	expected, err := g.echoes(20)
 	if err != nil {
@@ -136,7 +135,7 @@ func (g *guest) cancelled() error {
 	return nil
 }
 
-// killed has its connection to the upstream taken away while replies are on their way.
+// killed loses its connection to the upstream while replies are on their way.
 func (g *guest) killed() error {
 	id, err := g.conn.Ask("CLIENT", "ID")
 	if err != nil {
@@ -159,12 +158,12 @@ func (g *guest) killed() error {
 		return err
 	}
 	if text, closed, _ := g.conn.Rest(lab.Patience); !closed || text != "" {
-		return fmt.Errorf("killed, and then got %.100q, closed %v", text, closed)
+		return fmt.Errorf("after CLIENT KILL: got %.100q, closed %v", text, closed)
 	}
 	return nil
 }
 
-// subscriber hears what is said on its own channel, and nothing else.
+// subscriber gets the messages of its own channel and no others.
 func (g *guest) subscriber() error {
 	other, err := lab.Connect(g.addr)
 	if err != nil {
@@ -178,7 +177,7 @@ func (g *guest) subscriber() error {
 	for i := range 10 {
 		value := fmt.Sprint(g.name, "/said/", i)
 		if got, err := other.Ask("PUBLISH", g.name, value); err != nil || got != ":1\r\n" {
-			return fmt.Errorf("PUBLISH: %.100q (%w)", got, err)
+			return fmt.Errorf("PUBLISH: got %.100q (%w)", got, err)
 		}
 		if _, err := g.expect([]string{"*3\r\n" + lab.Bulk("message") + lab.Bulk(g.name) + lab.Bulk(value)}); err != nil {
 			return err
@@ -187,7 +186,7 @@ func (g *guest) subscriber() error {
 	return nil
 }
 
-// transaction runs some with its own values, one with a LOCK that ends it.
+// transaction runs a few with unique values, one with a LOCK, which aborts it.
 func (g *guest) transaction() error {
 	for i := range 10 {
 		value := fmt.Sprint(g.name, "/tx/", i)

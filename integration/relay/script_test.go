@@ -9,13 +9,13 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// script writes random sequences of commands whose answers are the same on every server: nothing
-// that depends on time, on connection numbers or on chance, and no more than one channel, since
-// servers name several in random order.
+// script writes random sequences of commands whose replies are the same on every server: none
+// that depends on time, connection ids or chance, and only one channel, because servers list
+// several in random order.
 type script struct{ *rand.Rand }
 
 // bytes returns n commands. One script in ten has some of its bytes changed, one in ten ends with
-// QUIT, and only the others may ask for no replies: with those off, Redis closes at an error or at
+// QUIT, and only the others may turn replies off: with replies off, Redis closes at an error or
 // QUIT only if older replies still wait.
 func (s script) bytes(n int) string {
 	var b strings.Builder
@@ -60,7 +60,7 @@ func (s script) mutate(text *[]byte) {
 	*text = t
 }
 
-// inline writes a command as a person at a terminal would, where its arguments allow that.
+// inline writes a command as a person at a terminal would, if its arguments allow that.
 func (s script) inline(args []string) string {
 	var words []string
 	for _, a := range args {
@@ -88,7 +88,7 @@ func (s script) value() string {
 	case 1:
 		return strings.Repeat(s.pick("x", "\r\n", "*1\r\n", "$-1\r\n", "\x00"), s.IntN(3000))
 	case 2:
-		return lab.Encode("PING") // answered where requests are cut at the wrong place
+		return lab.Encode("PING") // answered if requests are cut at the wrong place
 	default:
 		return fmt.Sprint(s.IntN(100))
 	}

@@ -17,7 +17,7 @@ const (
 	execAbort = "-EXECABORT Transaction discarded because of previous errors.\r\n"
 )
 
-func TestMulti(t *testing.T) {
+func TestLockIsRefusedInTransactions(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for name, steps := range map[string][]step{
@@ -53,22 +53,8 @@ func TestMulti(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pipelined := range []bool{true, false} {
-				host := lab.Dial(t, c.Addr)
 				job := fmt.Sprintf("%s-%v", name, pipelined)
-				var tokens []string
-				rename := func(s step) step { // a key of its own for each run
-					return step{strings.ReplaceAll(strings.ReplaceAll(s.send, "$3\r\njob", lab.Bulk(job)[:len(lab.Bulk(job))-2]), "lock job", "lock \""+job+"\""), s.want}
-				}
-				var all []step
-				for _, s := range steps {
-					if all = append(all, rename(s)); !pipelined {
-						tokens = append(tokens, play(host, all[len(all)-1:], host.Send)...)
-					}
-				}
-				if pipelined {
-					tokens = play(host, all, host.Send)
-				}
-				for _, token := range tokens {
+				for _, token := range playOn(lab.Dial(t, c.Addr), renamed(steps, job), pipelined) {
 					lab.Dial(t, c.Addr).Unlock(job, token)
 				}
 			}
@@ -77,9 +63,31 @@ func TestMulti(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestClientReply: a client that does not want replies would never learn its token, so nothing is
-// locked.
-func TestClientReply(t *testing.T) {
+// renamed returns steps with the lock job renamed.
+func renamed(steps []step, job string) (list []step) {
+	bulk := strings.TrimSuffix(lab.Bulk(job), "\r\n")
+	names := strings.NewReplacer("$3\r\njob", bulk, "lock job", "lock \""+job+"\"")
+	for _, s := range steps {
+		list = append(list, step{names.Replace(s.send), s.want})
+	}
+	return list
+}
+
+// playOn plays the steps in one packet or one by one, and returns the tokens granted.
+func playOn(host *lab.Client, steps []step, pipelined bool) (tokens []string) {
+	host.T.Helper()
+	if pipelined {
+		return play(host, steps, host.Send)
+	}
+	for i := range steps {
+		tokens = append(tokens, play(host, steps[i:i+1], host.Send)...)
+	}
+	return tokens
+}
+
+// A client that turned replies off would never learn its token, so the proxy takes no lock for
+// it.
+func TestNoLockWithoutReplies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -106,9 +114,8 @@ func TestClientReply(t *testing.T) {
 	}
 }
 
-// TestClientReplyInTransaction: OFF queued in a transaction takes effect when it runs, in the
-// middle of EXEC's reply.
-func TestClientReplyInTransaction(t *testing.T) {
+// OFF queued in a transaction takes effect when it runs, in the middle of EXEC's reply.
+func TestQueuedClientReplyTakesEffectInExec(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for i, queued := range []string{lab.Encode("CLIENT", "REPLY", "OFF"), lab.Encode("CLIENT", "REPLY", "SKIP")} {
@@ -123,7 +130,8 @@ func TestClientReplyInTransaction(t *testing.T) {
 					all = host.Frame() + host.Frame()
 					host.Send(end)
 				}
-				// It takes two seconds to find out that replies are off, more on a busy machine.
+				// The proxy needs two seconds to find that replies are off, and more on a busy
+				// machine.
 				for deadline := time.Now().Add(time.Minute); !strings.HasSuffix(all, "+PONG\r\n") && time.Now().Before(deadline); {
 					part, _, _ := host.Rest(20 * time.Millisecond)
 					all += part
@@ -140,7 +148,7 @@ func TestClientReplyInTransaction(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-func TestMonitor(t *testing.T) {
+func TestMonitorSeesNoLock(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
@@ -153,19 +161,18 @@ func TestMonitor(t *testing.T) {
 		for lines := 0; token == "" && lines < 10; lines++ {
 			line := host.Frame()
 			if token = lab.TokenOf(line); token == "" && !strings.HasPrefix(line, "+1") {
-				t.Fatalf("a monitor got %q", line)
+				t.Fatalf("got %q, want a line of MONITOR or a token", line)
 			}
 			if strings.Contains(line, "\"LOCK\"") {
-				t.Errorf("the upstream saw %q", line)
+				t.Errorf("the upstream got the LOCK: %q", line)
 			}
 		}
 		other.Unlock(key, token)
 	}
 }
 
-// TestPushes: pushes stand between replies, never inside one, and a LOCK amid them is answered in
-// its place.
-func TestPushes(t *testing.T) {
+// Pushes come between replies, never inside one, and a LOCK among them is answered in its place.
+func TestPushesComeBetweenReplies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial3(t, c.Addr), lab.Dial(t, c.Addr)
@@ -173,39 +180,50 @@ func TestPushes(t *testing.T) {
 	host.WantDo("+OK\r\n", "CLIENT", "TRACKING", "ON", "BCAST")
 	stop, flooded := make(chan struct{}), make(chan error, 1)
 	go func() { flooded <- flood(other.Conn, stop) }()
-	pushes := 0
-	next := func() string {
-		for {
-			frame := host.Frame()
-			if !lab.IsPush(frame) {
-				return frame
-			}
-			if pushes++; !strings.Contains(frame, "message") && !strings.Contains(frame, "invalidate") {
-				t.Fatalf("a push of neither kind: %q", frame)
-			}
-		}
-	}
+	r := &replyReader{Client: host}
 	for i := range 100 {
 		key, echo := fmt.Sprintf("job-%d", i), fmt.Sprintf("echo-%d", i)
 		host.Send(lab.Encode("ECHO", echo) + lab.Encode("LOCK", key, "60s") + lab.Encode("LOCK", key, "60s") + lab.Encode("ECHO", echo))
-		if got := next(); got != lab.Bulk(echo) {
-			t.Fatalf("got %q, want %q", got, echo)
+		r.wantReply(lab.Bulk(echo))
+		token := lab.TokenOf(r.reply())
+		if token == "" {
+			t.Fatalf("LOCK %s: got no token", key)
 		}
-		token := lab.TokenOf(next())
-		if got := next(); token == "" || got != lab.Null3 {
-			t.Fatalf("token %q, second LOCK %q", token, got)
-		}
-		if got := next(); got != lab.Bulk(echo) {
-			t.Fatalf("got %q, want %q", got, echo)
-		}
+		r.wantReply(lab.Null3)
+		r.wantReply(lab.Bulk(echo))
 		host.Send(lab.Encode("UNLOCK", key, token))
-		if got := next(); got != ":1\r\n" {
-			t.Fatalf("UNLOCK: %q", got)
-		}
+		r.wantReply(":1\r\n")
 	}
 	close(stop)
-	if err := <-flooded; err != nil || pushes == 0 {
-		t.Errorf("%d pushes came, %v", pushes, err)
+	if err := <-flooded; err != nil || r.pushes == 0 {
+		t.Errorf("got %d pushes, %v, want some and no error", r.pushes, err)
+	}
+}
+
+// replyReader counts the pushes between replies.
+type replyReader struct {
+	*lab.Client
+	pushes int
+}
+
+// reply returns the next reply. Pushes before it must be messages or invalidations.
+func (r *replyReader) reply() string {
+	r.T.Helper()
+	for {
+		frame := r.Frame()
+		if !lab.IsPush(frame) {
+			return frame
+		}
+		if r.pushes++; !strings.Contains(frame, "message") && !strings.Contains(frame, "invalidate") {
+			r.T.Fatalf("got push %q, want a message or an invalidation", frame)
+		}
+	}
+}
+
+func (r *replyReader) wantReply(want string) {
+	r.T.Helper()
+	if got := r.reply(); got != want {
+		r.T.Fatalf("got %q, want %q", got, want)
 	}
 }
 
@@ -227,8 +245,8 @@ func flood(c *lab.Conn, stop <-chan struct{}) error {
 	}
 }
 
-// TestAttributes: an attribute belongs to the reply behind it and is no reply of its own.
-func TestAttributes(t *testing.T) {
+// An attribute belongs to the reply after it and is not a reply itself.
+func TestAttributeBelongsToItsReply(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	direct, host := lab.Dial3(t, c.Upstream.Addr), lab.Dial3(t, c.Addr)

@@ -8,9 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSuiteClients is after unit/introspection, unit/pause and parts of unit/type/list and
-// unit/other.
-func TestSuiteClients(t *testing.T) {
+// After unit/introspection, unit/pause and parts of unit/type/list and unit/other of Redis' own
+// suite.
+func TestClientCommandsMatchRedis(t *testing.T) {
 	t.Parallel()
 	const silent = "$-1"
 	performBoth(t, []scene{
@@ -53,11 +53,11 @@ func TestSuiteClients(t *testing.T) {
 	})
 }
 
-// TestSuiteOutputLimits is after unit/obuf-limits: a client that takes too little is closed by
-// Redis, in the middle of what it was sent or before.
-func TestSuiteOutputLimits(t *testing.T) {
+// After unit/obuf-limits: Redis closes the connection of a client that reads too slowly, before
+// or in the middle of its replies.
+func TestOutputLimitsCloseClients(t *testing.T) {
 	t.Parallel()
-	const big = 50 << 20 // more than all sockets on the way hold
+	const big = 50 << 20 // more than the sockets on the way can buffer
 	direct, upstream := lab.StartRedis(t), lab.StartRedis(t)
 	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard", "off")
 	for name, addr := range map[string]string{"directly": direct.Addr, "through the proxy": p.Addr} {
@@ -67,18 +67,18 @@ func TestSuiteOutputLimits(t *testing.T) {
 		one := lab.Dial(t, addr)
 		one.Send(lab.Encode("GET", "big"))
 		if text, closed, _ := one.Rest(lab.Patience); !closed || text != "" {
-			t.Errorf("%s: one large reply: %d bytes, closed %v", name, len(text), closed)
+			t.Errorf("%s: one large reply: got %d bytes, closed %v, want 0 bytes and a close", name, len(text), closed)
 		}
 		many := lab.Dial(t, addr)
 		many.Send(lab.Encode("SET", "x", "1") + strings.Repeat(lab.Encode("GET", "big"), 3) + lab.Encode("SET", "x", "2"))
 		if text, closed, _ := many.Rest(lab.Patience); !closed || len(text) > big {
-			t.Errorf("%s: several large replies: %d bytes, closed %v", name, len(text), closed)
+			t.Errorf("%s: several large replies: got %d bytes, closed %v, want at most one reply and a close", name, len(text), closed)
 		}
 		reader := lab.Dial(t, addr)
 		reader.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 		gone := lab.Poll(lab.Patience, func() bool { return desk.Do("PUBLISH", "news", strings.Repeat("x", 1<<20)) == ":0\r\n" })
 		if text, closed, _ := reader.Rest(lab.Patience); !gone || !closed {
-			t.Errorf("%s: a subscriber that reads nothing: gone %v; %d bytes, closed %v", name, gone, len(text), closed)
+			t.Errorf("%s: a subscriber that reads nothing: removed %v, got %d bytes, closed %v, want it removed and closed", name, gone, len(text), closed)
 		}
 	}
 }

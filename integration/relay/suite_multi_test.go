@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSuiteMulti is after unit/multi, and of unit/scripting what a connection can tell.
-func TestSuiteMulti(t *testing.T) {
+// After unit/multi, and the parts of unit/scripting that a connection can observe.
+func TestTransactionsMatchRedis(t *testing.T) {
 	t.Parallel()
 	performBoth(t, []scene{
 		{"EXEC", []string{"a RPUSH mylist a b c", "a MULTI", "a LRANGE mylist 0 -1", "a PING", "a EXEC"}, "PONG"},

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSuiteProtocol is after unit/protocol, unit/quit and unit/auth.
-func TestSuiteProtocol(t *testing.T) {
+// After unit/protocol, unit/quit and unit/auth.
+func TestProtocolMatchesRedis(t *testing.T) {
 	t.Parallel()
 	scenes := []scene{
 		{"an empty query", []string{`a# "\r\n"`, "a PING"}, "PONG"},
@@ -63,8 +63,8 @@ func TestSuiteProtocol(t *testing.T) {
 	performBoth(t, scenes)
 }
 
-// TestSuiteUnauthenticated is after unit/auth.
-func TestSuiteUnauthenticated(t *testing.T) {
+// After unit/auth.
+func TestUnauthenticatedMatchesRedis(t *testing.T) {
 	t.Parallel()
 	performBoth(t, []scene{
 		{"before and behind AUTH", []string{"a GET x", "a AUTH wrong", "a AUTH", "a AUTH nobody foobar", "a SET x 1", "a AUTH foobar", "a SET x 1",
@@ -77,9 +77,9 @@ func TestSuiteUnauthenticated(t *testing.T) {
 	}, "--requirepass", "foobar")
 }
 
-// TestSuiteDesync is the regression test of unit/protocol of that name: the client writes on and
-// on behind bytes that are no request, until it cannot any more, and then reads why.
-func TestSuiteDesync(t *testing.T) {
+// After the regression test of this name in unit/protocol: the client keeps writing after bytes
+// that are no request until a write fails, and then reads the reason.
+func TestEndlessMalformedInputIsRejected(t *testing.T) {
 	t.Parallel()
 	direct, upstream := lab.StartRedis(t), lab.StartRedis(t)
 	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard", "off")
@@ -92,15 +92,15 @@ func TestSuiteDesync(t *testing.T) {
 				err = c.Put(payload)
 			}
 			if err == nil {
-				t.Fatalf("%q, %s: the connection is still open", start, name)
+				t.Fatalf("%q, %s: the connection is still open, want it closed", start, name)
 			}
 			text, _, _ := c.Rest(lab.Patience)
 			if !strings.Contains(text, "-ERR Protocol error: too big ") {
-				t.Errorf("%q, %s: %.100q", start, name, text)
+				t.Errorf("%q, %s: got %.100q, want the protocol error", start, name, text)
 			}
 		}
 	}
 	if after := p.Memory(t, "VmHWM"); after > before+60*int(lab.Slack) {
-		t.Errorf("%d MB, then %d MB", before, after)
+		t.Errorf("the proxy's memory rose from %d MB to %d MB", before, after)
 	}
 }

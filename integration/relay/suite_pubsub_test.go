@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSuitePubSub is after unit/pubsub and unit/pubsubshard.
-func TestSuitePubSub(t *testing.T) {
+// After unit/pubsub and unit/pubsubshard.
+func TestPubSubMatchesRedis(t *testing.T) {
 	t.Parallel()
 	performBoth(t, []scene{
 		{"PING", []string{"a SUBSCRIBE somechannel", "a PING", "a PING foo", "a UNSUBSCRIBE somechannel", "a PING", "a PING foo"}, "pong"},
@@ -49,8 +49,8 @@ func TestSuitePubSub(t *testing.T) {
 	})
 }
 
-// TestSuiteTracking is after unit/tracking.
-func TestSuiteTracking(t *testing.T) {
+// After unit/tracking.
+func TestTrackingMatchesRedis(t *testing.T) {
 	t.Parallel()
 	on := func(how string) []string { return []string{"a HELLO 3", "a CLIENT TRACKING on " + how} }
 	with := func(steps []string, more ...string) []string { return append(steps, more...) }
@@ -81,9 +81,9 @@ func TestSuiteTracking(t *testing.T) {
 	})
 }
 
-// TestSuiteSync: the stream of a replica that speaks the old protocol, as the suite itself listens
-// to what is replicated.
-func TestSuiteSync(t *testing.T) {
+// The proxy passes the stream to a replica that speaks the old protocol, which Redis' suite
+// itself uses to read replicated commands.
+func TestOldReplicationStreamPasses(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)
 	c.Upstream.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -103,7 +103,7 @@ func TestSuiteSync(t *testing.T) {
 			}
 		}
 	}
-	read("REDIS00") // of the file
+	read("REDIS00") // the start of the RDB file
 	desk.WantDo(ok, "SET", "one", "LOCK job 60s")
 	desk.WantDo(":1\r\n", "INCR", "two")
 	read(lab.Encode("SELECT", "0") + lab.Encode("SET", "one", "LOCK job 60s") + lab.Encode("INCR", "two"))

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -11,30 +12,30 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Redis' own test suite cannot be copied here. Its cases in which a proxy may differ are written
-// anew in suite_*_test.go: scenes of a few connections, played directly with one server and through
-// the proxy with another, with the same replies.
+// Redis' own test suite cannot be copied here. suite_*_test.go rewrites the cases in which a
+// proxy may differ: scenes of a few connections, played directly with one server and through the
+// proxy with another, with the same replies.
 
-// scene is a list of steps. Each begins with the name of a connection, which is opened when it
-// first occurs:
+// scene is a list of steps. Each begins with the name of a connection, which is opened at its
+// first step:
 //
 //	a PING x        sends a command and reads its reply; {b.id} is the CLIENT ID of connection b
 //	a> PING x       sends a command
 //	a# "PING\r\n"   sends bytes, quoted as in Go
 //	a< 3            reads three replies or pushes
 //	a.              reads until the other side closes, which it must
-//	a~              reads for a moment; through the proxy until it has read the same as directly
-//	a=              asks for its id, which cannot be asked for later
+//	a~              reads for a moment; through the proxy until it has the bytes of the direct run
+//	a=              asks for its id, for steps in which that is impossible
 //	a-              ends its input
 //	a/              closes
 //	a? GET k = $1   asks until the reply begins with that
 type scene struct {
 	name  string
 	steps []string
-	want  string // the replies contain it: the scene has reached the case that it is about
+	want  string // contained in the replies: proof that the scene reached its case
 }
 
-// stage holds the connections of a scene that is played.
+// stage holds the connections of the scene being played.
 type stage struct {
 	t       testing.TB
 	addr    string
@@ -42,7 +43,7 @@ type stage struct {
 	ids     map[string]string
 	heard   strings.Builder
 	direct  bool
-	moments []string // the bytes read by each a~; through the proxy: those still to read
+	moments []string // the bytes read by each a~; through the proxy: the rest, to be read yet
 }
 
 func (s *stage) conn(name string) *lab.Client {
@@ -55,7 +56,7 @@ func (s *stage) conn(name string) *lab.Client {
 
 var idOf = regexp.MustCompile(`\{(\w+)\.id\}`)
 
-// words cuts a line at blanks and fills in the ids.
+// words splits a line at blanks and fills in the ids.
 func (s *stage) words(line string) []string {
 	return strings.Fields(idOf.ReplaceAllStringFunc(line, func(m string) string {
 		name := idOf.FindStringSubmatch(m)[1]
@@ -66,77 +67,80 @@ func (s *stage) words(line string) []string {
 	}))
 }
 
-// step plays one step. It returns the reason if it could not, or "".
+// step plays one step. It returns the reason if that failed, or "".
 func (s *stage) step(line string) (what string) {
 	who, rest, _ := strings.Cut(line, " ")
-	name, how := strings.TrimRight(who, "><#.~=-/?"), who[len(strings.TrimRight(who, "><#.~=-/?")):]
-	c := s.conn(name)
-	say := func(text string) { fmt.Fprintf(&s.heard, "%s: %q\n", name, text) }
-	read := func(n int) string {
-		for range n {
-			if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
-				return err.Error()
-			}
-			frame, err := lab.ReadFrame(c.Reader)
-			if err != nil {
-				return fmt.Sprintf("read: %v", err)
-			}
-			say(frame)
-		}
-		return ""
+	name := strings.TrimRight(who, "><#.~=-/?")
+	if err := s.act(name, who[len(name):], rest); err != nil {
+		return err.Error()
 	}
+	return ""
+}
+
+// act does what the mark after the connection's name says.
+func (s *stage) act(name, how, rest string) error {
+	c := s.conn(name)
 	switch how {
 	case "":
 		if err := c.Put(lab.Encode(s.words(rest)...)); err != nil {
-			return err.Error()
+			return err
 		}
-		return read(1)
+		return s.read(name, 1)
 	case ">":
-		if err := c.Put(lab.Encode(s.words(rest)...)); err != nil {
-			return err.Error()
-		}
+		return c.Put(lab.Encode(s.words(rest)...))
 	case "#":
 		text, err := strconv.Unquote(rest)
-		if err == nil {
-			err = c.Put(text)
-		}
 		if err != nil {
-			return err.Error()
+			return err
 		}
+		return c.Put(text)
 	case "<":
 		n, err := strconv.Atoi(rest)
 		if err != nil {
-			return err.Error()
+			return err
 		}
-		return read(n)
+		return s.read(name, n)
 	case ".":
 		text, closed, _ := c.Rest(lab.Patience)
-		if say(text); !closed {
-			return "it is open"
+		if s.note(name, text); !closed {
+			return errors.New("the connection is still open")
 		}
 	case "~":
-		say(s.moment(c))
+		s.note(name, s.moment(c))
 	case "=":
 		s.words("{" + name + ".id}")
 	case "-":
-		if err := c.CloseWrite(); err != nil {
-			return err.Error()
-		}
+		return c.CloseWrite()
 	case "/":
 		c.Close()
 	case "?":
 		command, want, _ := strings.Cut(rest, " = ")
 		args := s.words(command)
 		if !lab.Poll(lab.Patience, func() bool { return strings.HasPrefix(c.Do(args...), want) }) {
-			return "it does not come to " + want
+			return fmt.Errorf("the reply never became %s", want)
 		}
 	default:
-		return "no such step"
+		return errors.New("no such step")
 	}
-	return ""
+	return nil
 }
 
-// moment reads for a moment, and adds a mark if the connection was closed then.
+// note records bytes that a connection got.
+func (s *stage) note(name, text string) { fmt.Fprintf(&s.heard, "%s: %q\n", name, text) }
+
+// read reads and records n replies or pushes.
+func (s *stage) read(name string, n int) error {
+	for range n {
+		frame, err := s.conn(name).Next()
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		s.note(name, frame)
+	}
+	return nil
+}
+
+// moment reads for a moment, and adds whether the connection was closed.
 func (s *stage) moment(c *lab.Client) string {
 	text, closed, _ := c.Rest(50 * time.Millisecond)
 	again := func() string {
@@ -147,7 +151,7 @@ func (s *stage) moment(c *lab.Client) string {
 		}
 		return fmt.Sprintf("%s, closed %v", text, closed)
 	}
-	if s.direct { // a server that has turned so often has read all that was sent
+	if s.direct { // after so many event loops the server has read all that was sent
 		desk := lab.Dial(s.t, s.addr)
 		for range 30 {
 			desk.Do("PING")
@@ -165,8 +169,8 @@ func (s *stage) moment(c *lab.Client) string {
 	return got
 }
 
-// perform plays a scene and returns all replies. moments are nil for the direct one, and its result
-// for the one through the proxy.
+// perform plays a scene and returns all replies. moments are nil for the direct run, and that
+// run's result for the one through the proxy.
 func perform(t testing.TB, addr string, sc scene, moments []string) (heard string, read []string) {
 	t.Helper()
 	s := &stage{t: t, addr: addr, conns: map[string]*lab.Client{}, ids: map[string]string{}, direct: moments == nil, moments: moments}
@@ -189,7 +193,7 @@ func perform(t testing.TB, addr string, sc scene, moments []string) (heard strin
 // variable matches values that differ between any two connections or moments, after their names.
 var variable = regexp.MustCompile(`(\\r\\nid\\r\\n|id=|addr=|laddr=|fd=|age=|idle=|\+)(:?\d+(\.\d+)? \[\d+ [^\]]+\]|[-0-9.:]*\d)`)
 
-// performBoth plays the scenes both ways and compares. args are the servers'.
+// performBoth plays the scenes both ways and compares. args configure the servers.
 func performBoth(t *testing.T, scenes []scene, args ...string) {
 	t.Helper()
 	direct, upstream := lab.StartRedis(t, args...), lab.StartRedis(t, args...)
@@ -202,10 +206,10 @@ func performBoth(t *testing.T, scenes []scene, args ...string) {
 				t.Errorf("through the proxy:\n%.3000s\ndirectly:\n%.3000s", got, want)
 			}
 			if !strings.Contains(want, sc.want) {
-				t.Errorf("%q does not occur in it:\n%.3000s", sc.want, want)
+				t.Errorf("got no %q in the replies:\n%.3000s", sc.want, want)
 			}
 			if strings.Contains(want, "step ") {
-				t.Errorf("it could not be played to its end:\n%.3000s", want)
+				t.Errorf("the scene failed directly:\n%.3000s", want)
 			}
 		})
 		for _, s := range []*lab.Redis{direct, upstream} {

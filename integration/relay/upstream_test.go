@@ -9,12 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The upstream refuses, dies, comes back; a real replica and redis-cli --pipe work through the
+// The upstream refuses, dies and restarts; a real replica and redis-cli --pipe work through the
 // proxy.
 
-// TestUpstreamDown: a command for an upstream that is down gets an error, and the next one dials
-// again.
-func TestUpstreamDown(t *testing.T) {
+// While the upstream is down each command gets an error, and the next one dials again.
+func TestUpstreamDownGivesErrorsAndRedials(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -25,7 +24,7 @@ func TestUpstreamDown(t *testing.T) {
 	}
 	host.Send(lab.Encode("GET", "a") + lab.Encode("GET", "b"))
 	host.Want(refused + refused)
-	host.Unlock("job", host.Lock("job", "60s")) // locks need no upstream; the last known answer about AUTH holds
+	host.Unlock("job", host.Lock("job", "60s")) // locks need no upstream; its last answer about AUTH counts
 	host.Send("PING\r\n")
 	host.Want(refused)
 	c.Upstream.RestartEmpty(t)
@@ -35,10 +34,9 @@ func TestUpstreamDown(t *testing.T) {
 	host3.WantDo(lab.Bulk("1"), "GET", "a")
 }
 
-// TestUpstreamAwayAtTheStart: a proxy that starts while the upstream is away knows from the
-// masters whether that wants a password, by the word of one master for a password and of a
-// majority for none.
-func TestUpstreamAwayAtTheStart(t *testing.T) {
+// A proxy that starts while the upstream is away asks the masters whether the upstream wants a
+// password: one master suffices for yes, a majority is needed for no.
+func TestMastersRememberWhetherUpstreamWantsPassword(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	kept := func(value string, n int) {
@@ -54,7 +52,8 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 		})
 	}
 	const notSaid = "-NOAUTH the upstream has not said yet whether it wants a password: connection refused\r\n"
-	// answered waits for the masters of a proxy that has just started.
+	// answered waits until a new proxy has connected to its masters, and returns the reply to
+	// LOCK.
 	answered := func(p *lab.Proxy) (reply string) {
 		host := lab.Dial(t, p.Addr)
 		lab.WaitFor(t, "an answer", lab.Patience, func() bool {
@@ -67,14 +66,14 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 	c.Upstream.Kill()
 	c.Restart(t)
 	if got := answered(c.Proxy); lab.TokenOf(got) == "" {
-		t.Errorf("the upstream never wanted a password, and LOCK answers %q", got)
+		t.Errorf("LOCK, while the upstream never wanted a password: got %q, want a token", got)
 	}
 	if text := lab.FinishTool(t, 0, "status", "--addr", c.Addr); !strings.Contains(text, "connection refused") {
-		t.Errorf("status says\n%s", text)
+		t.Errorf("status does not say that the upstream refuses connections:\n%s", text)
 	}
 	lab.FinishTool(t, 0, "run", "--addr", c.Addr, "--key", "a", "--", "true")
 
-	// It comes back with a password, which a running proxy passes on at once.
+	// The upstream restarts with a password; a running proxy enforces it at once.
 	c.Upstream.RestartEmpty(t)
 	c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool { return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth })
@@ -83,7 +82,7 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 	c.Masters[0].Do(t, "DEL", "lockproxy:upstream:lock:")
 	c.Restart(t)
 	if got := answered(c.Proxy); got != noAuth {
-		t.Errorf("the upstream wants a password, and LOCK answers %q", got)
+		t.Errorf("LOCK, while the upstream wants a password: got %q, want NOAUTH", got)
 	}
 	for _, m := range c.Masters {
 		m.Do(t, "DEL", "lockproxy:upstream:lock:")
@@ -95,9 +94,9 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is
-// gone.
-func TestUpstreamDies(t *testing.T) {
+// The proxy closes a client's connection when its upstream connection ends, because its state is
+// lost.
+func TestUpstreamDeathClosesConnections(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	idle, locked, blocked, subscribed := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
@@ -114,9 +113,8 @@ func TestUpstreamDies(t *testing.T) {
 	lab.Dial(t, c.Addr).Unlock("job", token)
 }
 
-// TestUpstreamKillsClient: CLIENT KILL at the upstream ends the client's connection, QUIT-like
-// closes included.
-func TestUpstreamKillsClient(t *testing.T) {
+// CLIENT KILL at the upstream, and any other close there, ends the client's connection.
+func TestUpstreamKillClosesClient(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -127,9 +125,9 @@ func TestUpstreamKillsClient(t *testing.T) {
 	host.WantClosed()
 }
 
-// TestReplica attaches a real replica through the proxy: PSYNC, the RDB file, the stream of
-// commands, REPLCONF ACK.
-func TestReplica(t *testing.T) {
+// A real replica syncs through the proxy: PSYNC, the RDB file, the stream of commands, REPLCONF
+// ACK.
+func TestReplicaSyncsThroughProxy(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -152,19 +150,19 @@ func TestReplica(t *testing.T) {
 	host.WantDo(":1\r\n", "WAIT", "1", "10000")
 	for _, key := range []string{"key-0", "key-999", "later-0", "later-999"} {
 		if got := replica.Do(t, "GET", key); got != c.Upstream.Do(t, "GET", key) || len(got) < len(trap) {
-			t.Errorf("%s on the replica: %.80q", key, got)
+			t.Errorf("%s on the replica: got %.80q", key, got)
 		}
 	}
 	if size, want := replica.Do(t, "DBSIZE"), c.Upstream.Do(t, "DBSIZE"); size != want {
-		t.Errorf("the replica has %q keys, the upstream %q", size, want)
+		t.Errorf("got %q keys on the replica, want %q", size, want)
 	}
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 
-	// A client that says PSYNC itself has a tunnel from there on: LOCK means nothing in it.
+	// PSYNC turns a client's connection into a tunnel: LOCK has no meaning in it.
 	tunnel := lab.Dial(t, c.Addr)
 	tunnel.Send(lab.Encode("PSYNC", "?", "-1") + lab.Encode("LOCK", "tunnel", "60s"))
 	if got, _, _ := tunnel.Rest(500 * time.Millisecond); !strings.HasPrefix(got, "+FULLRESYNC ") || strings.Contains(got, "$57\r\n0") {
-		t.Errorf("PSYNC and LOCK answered %.200q", got)
+		t.Errorf("PSYNC and LOCK: got %.200q", got)
 	}
 	tunnel.Close()
 	lab.WantNoStray(t, c.Masters, c.Proxy)

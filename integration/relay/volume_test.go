@@ -12,10 +12,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Large values and long pipelines: constant memory, back-pressure, no deadlock.
+// Large values and long pipelines need constant memory and cannot deadlock.
 
-// TestLargeValue passes 256 MB in and out again.
-func TestLargeValue(t *testing.T) {
+// A value of 256 MB passes in and out again.
+func TestLargeValuePassesInConstantMemory(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -49,9 +49,8 @@ func TestLargeValue(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestSlowReader: a client that reads nothing makes its own replies wait in Redis, not in the
-// proxy.
-func TestSlowReader(t *testing.T) {
+// The replies of a client that reads nothing wait in Redis, not in the proxy.
+func TestSlowReaderCostsProxyNoMemory(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
@@ -66,20 +65,19 @@ func TestSlowReader(t *testing.T) {
 		lab.Pass(t, 10*time.Millisecond)
 	}
 	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
-		t.Errorf("the proxy used up to %d MB for a client that does not read", peak)
+		t.Errorf("the proxy used up to %d MB for a client that does not read, want at most %d", peak, lab.MemoryBound)
 	}
 	for range 100 {
 		if got := len(host.Frame()); got != 1<<20+12 {
-			t.Fatalf("a reply of %d bytes", got)
+			t.Fatalf("got a reply of %d bytes, want %d", got, 1<<20+12)
 		}
 	}
 	host.Unlock("job", lab.TokenOf(host.Frame()))
 }
 
-// TestWriteFirst: a client that writes 39 MB of commands, with LOCKs among them, before it reads
-// anything. That works on Redis; a proxy that stops reading while it waits to place a reply would
-// block both for ever.
-func TestWriteFirst(t *testing.T) {
+// A client writes 39 MB of commands, with LOCKs among them, before it reads. That works on Redis;
+// a proxy that stops reading while it waits to insert a reply would deadlock.
+func TestWritingFirstCannotDeadlock(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for name, locks := range map[string]int{"one in the middle": 1, "many": 50} {
@@ -107,13 +105,12 @@ func TestWriteFirst(t *testing.T) {
 		})
 	}
 	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
-		t.Errorf("the proxy used up to %d MB", peak)
+		t.Errorf("the proxy used up to %d MB, want at most %d", peak, lab.MemoryBound)
 	}
 }
 
-// TestRedisCliPipe: the mass insertion of redis-cli, which writes inline and binary commands
-// without waiting.
-func TestRedisCliPipe(t *testing.T) {
+// redis-cli --pipe inserts a million keys, with inline and binary commands and without waiting.
+func TestRedisCliPipeInserts(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
 	c := lab.StartCluster(t, 3)
@@ -129,9 +126,9 @@ func TestRedisCliPipe(t *testing.T) {
 	cmd.Stdin = strings.NewReader(input.String())
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "errors: 0, replies: 50010") {
-		t.Errorf("redis-cli --pipe: %v\n%s", err, out)
+		t.Errorf("redis-cli --pipe: %v, want success\n%s", err, out)
 	}
 	if got := c.Upstream.Do(t, "DBSIZE"); got != ":50000\r\n" {
-		t.Errorf("the upstream has %q keys", got)
+		t.Errorf("got %q keys on the upstream", got)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSessionElsewhere: what another proxy does with the token of a session lock holds on the
-// masters; the proxy of the session learns of it at its next renewal at the earliest, and its end
-// of the session is the end of the lock all the same.
-func TestSessionElsewhere(t *testing.T) {
+// A command through another proxy changes a session lock on the masters. The session's proxy
+// notices at its next renewal at the earliest, and the end of the session ends the lock in any
+// case.
+func TestSessionFollowsOtherProxy(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
@@ -18,17 +18,17 @@ func TestSessionElsewhere(t *testing.T) {
 	p.Far.WantDo(":1\r\n", "EXTEND", "extended", token, "60s")
 	lab.Pass(t, 1500*time.Millisecond) // a renewal of 3s at 1s does not lower it
 	if left := p.Left(t, "extended"); left[2] < 50*time.Second {
-		t.Errorf("left after a renewal: %v, want what EXTEND raised it to", left)
+		t.Errorf("left after a renewal: got %v, want at least 50s of the 60s of EXTEND", left)
 	}
 	host.Close()
-	p.Far.WantFree("extended") // long before the 60s that EXTEND gave it
+	p.Far.WantFree("extended") // long before the 60s of EXTEND
 
 	host = lab.Dial3(t, p.Addr)
 	token = host.LockSession("unlocked", "3s")
 	p.Far.Unlock("unlocked", token)
 	p.Far.Unlock("unlocked", p.Far.Lock("unlocked", "60s")) // it is free for others at once
 	if got := host.Frame(); got != lostPush("unlocked", token) {
-		t.Errorf("got %q, want the push of a renewal", got)
+		t.Errorf("got %q, want the push after a renewal", got)
 	}
 	p.WantNoStray(t)
 }

@@ -11,7 +11,8 @@ import (
 
 // Locks of several holders or keys, and clients that leave.
 
-// kinds are the options of LOCK, and what they exclude: a key and options.
+// kinds returns, by name, the options of LOCK and those of a LOCK that it excludes: a key and
+// options.
 func kinds() map[string][2][]string {
 	return map[string][2][]string{
 		"shared": {{"SHARED"}, {"job"}},
@@ -20,9 +21,9 @@ func kinds() map[string][2][]string {
 	}
 }
 
-// TestSessionsOfAllKinds: a session lock of any kind outlives its ttl while the connection is
-// there, ends with it in whatever way that ends, and leaves nothing.
-func TestSessionsOfAllKinds(t *testing.T) {
+// A session lock of any kind outlives its ttl while the connection is open, ends with it however
+// that ends, and leaves no key.
+func TestSessionsOfAllKindsEndWithConnection(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	ways := map[string]func(*lab.Client){
@@ -36,14 +37,14 @@ func TestSessionsOfAllKinds(t *testing.T) {
 			host := lab.Dial(t, p.Addr)
 			command := append([]string{"LOCK", "job", "60s", "SESSION"}, kind[0]...)
 			if token := lab.TokenOf(host.Do(command...)); token == "" {
-				t.Fatalf("%s: not granted", name)
+				t.Fatalf("%s: LOCK: got no token", name)
 			}
 			p.Far.WantDo(lab.Null2, other...)
 			leave(host)
-			lab.WantKeysGone(t, p.Masters, lab.Patience) // of 60s
+			lab.WantKeysGone(t, p.Masters, lab.Patience) // before their ttl of 60s
 		}
 	}
-	host := lab.Dial(t, p.Addr) // beside each other on one connection, over some ttls
+	host := lab.Dial(t, p.Addr) // side by side on one connection, over several ttls
 	for name, kind := range kinds() {
 		args := strings.ReplaceAll(strings.Join(kind[0], " "), "job", name)
 		host.WantToken(append([]string{"LOCK", name, "2s", "SESSION"}, strings.Fields(args)...)...)
@@ -56,9 +57,9 @@ func TestSessionsOfAllKinds(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestResetWhileKindsDecided: a client hangs up while its LOCK of any kind is decided, as too many
-// masters are paused. No slot, reader or key is left of it, and the second try is granted.
-func TestResetWhileKindsDecided(t *testing.T) {
+// A client disconnects while its LOCK of any kind waits for paused masters. It leaves no slot,
+// reader or key, and its next LOCK is granted.
+func TestResetWhileDecidingLeavesNoKind(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "3s")
 	for name, kind := range kinds() {
@@ -91,9 +92,9 @@ func TestResetWhileKindsDecided(t *testing.T) {
 	}
 }
 
-// TestSharedAndKeptSessions: a session lock that was made a shared one still is one: it is renewed,
-// and ends with the connection. What UNLOCK KEEP closed stays closed when the connection ends.
-func TestSharedAndKeptSessions(t *testing.T) {
+// A session lock that EXTEND made shared stays a session lock: it is renewed, and ends with the
+// connection. A key that UNLOCK KEEP closed stays closed when the connection ends.
+func TestSharedSessionIsRenewedAndKeptKeyStaysClosed(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
@@ -118,6 +119,6 @@ func TestSharedAndKeptSessions(t *testing.T) {
 	p.WantHolders(t, "c", 0)
 	p.Far.WantDo(lab.Null2, "LOCK", "kept", "60s")
 	if info := lab.MapOf(p.Far.Do("LOCKINFO", "kept")); info["mode"] != "kept" {
-		t.Errorf("kept: %v", info)
+		t.Errorf("LOCKINFO of the kept key: got %v", info)
 	}
 }

@@ -9,11 +9,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Clients that hang up: half-close, FIN, RST, QUIT, at every point where it matters.
+// Clients that disconnect by half-close, FIN, RST or QUIT, at every point that matters.
 
-// TestHalfClose: what was sent before the client's FIN is answered, LOCK included; then the
-// connection ends.
-func TestHalfClose(t *testing.T) {
+// Commands sent before the client's FIN are answered, LOCK included; then the connection ends.
+func TestHalfCloseAnswersEarlierCommands(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -32,7 +31,7 @@ func TestHalfClose(t *testing.T) {
 	host.Want("+OK\r\n")
 	token := lab.TokenOf(host.Frame())
 	if token == "" {
-		t.Error("LOCK before a half-close got no token")
+		t.Error("LOCK before a half-close: got no token")
 	}
 	host.Want(lab.Bulk("2"))
 	host.WantClosed()
@@ -44,15 +43,15 @@ func TestHalfClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if token = lab.TokenOf(host.Frame()); token == "" {
-		t.Error("a lone LOCK before a half-close got no token")
+		t.Error("lone LOCK before a half-close: got no token")
 	}
 	host.WantClosed()
 	lab.Dial(t, c.Addr).Unlock("alone", token)
 }
 
-// TestHalfCloseWhileUpstreamIsBusy: requests sent before the client's FIN take effect even if the
-// upstream answers no client for a while. LOCK is answered, and the requests after it run.
-func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
+// Requests sent before the client's FIN take effect even if the upstream answers no client for a
+// while. LOCK is answered, and the requests after it run.
+func TestHalfCloseWaitsForBusyUpstream(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -67,7 +66,7 @@ func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
 	host.Want("+OK\r\n")
 	token := lab.TokenOf(host.Frame())
 	if token == "" {
-		t.Error("LOCK before a half-close got no token")
+		t.Error("LOCK before a half-close: got no token")
 	}
 	host.Want("+OK\r\n")
 	host.WantClosed()
@@ -75,12 +74,12 @@ func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
 	other.WantDo(lab.Bulk("1"), "GET", "a")
 	other.WantDo(lab.Bulk("2"), "GET", "b")
 	if got := other.Do("UNLOCK", "job", token); got != ":1\r\n" {
-		t.Errorf("UNLOCK: %q", got)
+		t.Errorf("UNLOCK: got %q, want 1", got)
 	}
 }
 
-// TestQuit: QUIT ends the connection after the replies before it; what follows it does not run.
-func TestQuit(t *testing.T) {
+// QUIT ends the connection after the replies before it; commands after it do not run.
+func TestQuitEndsAfterEarlierReplies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
@@ -95,9 +94,9 @@ func TestQuit(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestBlockedClientLeaves: a client that leaves while blocked in BLPOP unblocks the upstream;
-// nothing is popped for nobody, and a LOCK pipelined behind the BLPOP is not taken.
-func TestBlockedClientLeaves(t *testing.T) {
+// A client that leaves while blocked in BLPOP unblocks the upstream: no element is popped, and a
+// LOCK pipelined after the BLPOP takes no lock.
+func TestLeavingUnblocksUpstream(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	blocked := func(n string) func() bool {
@@ -113,7 +112,7 @@ func TestBlockedClientLeaves(t *testing.T) {
 			lab.WaitFor(t, "blocked client", lab.Patience, blocked("1"))
 			leave(host)
 			if !lab.Poll(lab.Patience, blocked("0")) {
-				t.Errorf("%s, then BLPOP and %q: the upstream still has a blocked client", name, tail)
+				t.Errorf("%s, then BLPOP and %q: got a blocked client on the upstream, want none", name, tail)
 				c.Upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 			}
 		}
@@ -124,10 +123,10 @@ func TestBlockedClientLeaves(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestResetWhileDeciding: a client that resets its connection while a hung majority delays its
-// LOCK leaves no key. B3: the release died with the caller's context (open-match#1578). B33: a
-// client library that timed out, hung up and sent the command again was blocked by its own first
-// try (go-redis#2339).
+// A client that resets its connection while paused masters delay its LOCK leaves no key. In other
+// products the release ended with the caller's context (B3: open-match#1578), or a client library
+// that timed out, disconnected and sent the command again was blocked by its own first try (B33:
+// go-redis#2339).
 func TestResetWhileDeciding(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "3s")
@@ -146,15 +145,15 @@ func TestResetWhileDeciding(t *testing.T) {
 		}
 		again := lab.Dial(t, c.Addr)
 		if !lab.Poll(lab.Patience, func() bool { return lab.TokenOf(again.Do("LOCK", key, "50ms")) != "" }) {
-			t.Errorf("%s: the second try was not granted: %q", key, again.Do("LOCK", key, "60s"))
+			t.Errorf("%s: second LOCK: got %q, want a token", key, again.Do("LOCK", key, "60s"))
 		}
 		lab.WaitFor(t, "that lock expired", lab.Patience, func() bool { return len(lab.Census(t, c.Masters)) == 0 })
 		lab.WantNoStray(t, c.Masters, c.Proxy)
 	}
 }
 
-// TestResetAtAnyTime resets connections at random moments of a LOCK on healthy masters.
-func TestResetAtAnyTime(t *testing.T) {
+// Connections reset at random moments of a LOCK leave no key on a minority of healthy masters.
+func TestResetLeavesNoKeyOnMinority(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for i := range 200 {
@@ -168,15 +167,15 @@ func TestResetAtAnyTime(t *testing.T) {
 		if i%2 == 0 {
 			lab.Pass(t, time.Duration(i)*10*time.Microsecond)
 		}
-		if i%4 < 2 { // an unread reply makes this close a reset, too
+		if i%4 < 2 { // closing with an unread reply is a reset, too
 			host.Reset()
 		} else {
 			host.Close()
 		}
 	}
-	// A reply that reached the client's system before the reset was delivered as far as the proxy
-	// can know, so some of these locks may rightly be held. What must not stay is a key on a
-	// minority. The last connections may not have been read yet.
+	// The proxy counts a reply as delivered once the client's system has it, so some of these
+	// locks may rightly be held. A key on a minority may not stay. The proxy may still be reading
+	// the last connections.
 	var minority []string
 	if !lab.Poll(lab.Patience, func() bool {
 		minority = minority[:0]
@@ -187,11 +186,11 @@ func TestResetAtAnyTime(t *testing.T) {
 		}
 		return len(minority) == 0
 	}) {
-		t.Errorf("held by one of 3 masters, neither granted nor released: %q", minority)
+		t.Errorf("got keys on one of 3 masters, neither granted nor released: %q", minority)
 	}
 }
 
-// held returns on how many masters each key stands.
+// held returns the number of masters that have each key.
 func held(t *testing.T, masters []*lab.Redis) map[string]int {
 	t.Helper()
 	held := map[string]int{}
@@ -203,9 +202,9 @@ func held(t *testing.T, masters []*lab.Redis) map[string]int {
 	return held
 }
 
-// TestResetAfterToken: who has read the token holds the lock, also if the connection is reset
-// right behind it, before the client's system has acknowledged the reply.
-func TestResetAfterToken(t *testing.T) {
+// A client that has read the token holds the lock, even if it resets the connection at once,
+// before its system has acknowledged the reply.
+func TestTokenReadBeforeResetHolds(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for i := range 20 {
@@ -215,11 +214,11 @@ func TestResetAfterToken(t *testing.T) {
 		token := lab.TokenOf(c.Do("LOCK", key, "60s"))
 		c.Reset()
 		if token == "" {
-			t.Fatal("not granted")
+			t.Fatal("LOCK: got no token")
 		}
 		lab.Dial(t, p.Addr).WantDo("+PONG\r\n", "PING")
 		if got := p.Far.Do("LOCK", key, "60s"); got != lab.Null2 {
-			t.Fatalf("round %d: %q, want null", i, got)
+			t.Fatalf("round %d: LOCK of a held key: got %q, want null", i, got)
 		}
 		p.Near.Unlock(key, token)
 	}

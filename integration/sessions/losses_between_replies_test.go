@@ -9,9 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLossesBetweenReplies: the pushes of lost session locks stand between the replies of a
-// pipeline, never in one, and change neither their order nor which of ours belongs where.
-func TestLossesBetweenReplies(t *testing.T) {
+// The pushes of lost session locks come between the replies of a pipeline, never inside one, and
+// change neither the order of the replies nor the places of the proxy's own.
+func TestLossPushesComeBetweenReplies(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "2s")
 	host := lab.Dial3(t, p.Addr)
@@ -26,41 +26,19 @@ func TestLossesBetweenReplies(t *testing.T) {
 	}
 	body := strings.Repeat("x", 100_000)
 	stop, sent := make(chan struct{}), make(chan int, 1)
-	ahead := make(chan struct{}, 100) // rounds sent and not read: under what is read ahead at most
-	go func() {                       // faster than it reads, so that replies are written in pieces
-		n := 0
-		for ; ; n++ {
-			select {
-			case <-stop:
-				sent <- n
-				return
-			case ahead <- struct{}{}:
-			}
-			if err := host.Put(lab.Encode("ECHO", fmt.Sprint(n)) + lab.Encode("ECHO", body) + lab.Encode("LOCKPROXY", "NOSUCH")); err != nil {
-				sent <- n
-				return
-			}
-		}
-	}()
-	next := func() string { // a reply; pushes on the way are noted
-		for {
-			frame := host.Frame()
-			if !strings.HasPrefix(frame, ">") {
-				return frame
-			}
+	ahead := make(chan struct{}, 100) // rounds sent and not read: fewer than the proxy reads ahead
+	go func() { sent <- sendRounds(host.Conn, body, stop, ahead) }()
+	announced := 0
+	next := func() string { // a reply; counts the pushes before it
+		frame := host.Frame()
+		for ; strings.HasPrefix(frame, ">"); frame = host.Frame() {
 			if known, ok := lost[frame]; !ok || known {
-				t.Fatalf("push %q, told before: %v", frame, known)
+				t.Fatalf("got push %q, sent before: %v", frame, known)
 			}
 			lost[frame] = true
+			announced++
 		}
-	}
-	told := func() (n int) {
-		for _, yes := range lost {
-			if yes {
-				n++
-			}
-		}
-		return n
+		return frame
 	}
 	stopping, end, deadline := false, -1, time.Now().Add(2*lab.Patience)
 	for n := 0; n != end; n++ {
@@ -70,7 +48,7 @@ func TestLossesBetweenReplies(t *testing.T) {
 			}
 		}
 		<-ahead
-		if !stopping && (told() == locks || time.Now().After(deadline)) {
+		if !stopping && (announced == locks || time.Now().After(deadline)) {
 			stopping = true
 			close(stop)
 		}
@@ -83,10 +61,26 @@ func TestLossesBetweenReplies(t *testing.T) {
 			n++
 		}
 	}
-	if told() != locks {
-		t.Errorf("%d of %d locks were told lost", told(), locks)
+	if announced != locks {
+		t.Errorf("got pushes for %d of %d lost locks", announced, locks)
 	}
 	for _, r := range relays[:3] {
 		r.Thaw()
+	}
+}
+
+// sendRounds sends three commands a round until stop is closed or the connection ends, and returns
+// the number of rounds. It sends faster than the test reads, so that the proxy writes replies in
+// pieces; ahead bounds the rounds sent and not read.
+func sendRounds(c *lab.Conn, body string, stop <-chan struct{}, ahead chan<- struct{}) int {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return n
+		case ahead <- struct{}{}:
+		}
+		if c.Put(lab.Encode("ECHO", fmt.Sprint(n))+lab.Encode("ECHO", body)+lab.Encode("LOCKPROXY", "NOSUCH")) != nil {
+			return n
+		}
 	}
 }

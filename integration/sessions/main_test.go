@@ -1,5 +1,5 @@
-// Package sessions shows what becomes of the locks of a connection, and of what it asked for, when
-// it ends, in whatever way. It holds tests only, of the built binary; see lab.
+// Package sessions tests the end of connections: the locks and pending commands of a client that
+// leaves, in any way. It has only tests, of the built binary; see lab.
 package sessions
 
 import (

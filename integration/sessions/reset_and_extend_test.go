@@ -8,10 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestResetInPipeline: RESET releases a session lock at once if it is accepted, also where another
-// lock command of the same pipeline follows, and what is locked behind it belongs to the
-// connection again.
-func TestResetInPipeline(t *testing.T) {
+// An accepted RESET releases a session lock at once, even if another lock command follows in the
+// pipeline, and locks taken after it belong to the connection again.
+func TestResetReleasesSessionLockInPipeline(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
@@ -20,7 +19,7 @@ func TestResetInPipeline(t *testing.T) {
 	host.Want("+RESET\r\n")
 	second, third := lab.TokenOf(host.Frame()), lab.TokenOf(host.Frame())
 	if first == "" || second == "" || third == "" {
-		t.Fatalf("tokens %q, %q, %q", first, second, third)
+		t.Fatalf("got tokens %q, %q, %q", first, second, third)
 	}
 	p.Near.WantDo(":0\r\n", "UNLOCK", "a", first)
 	for _, key := range []string{"a", "b"} {
@@ -33,23 +32,23 @@ func TestResetInPipeline(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestUnlockOtherName: UNLOCK of a session lock's token under another name answers 0 and changes
-// nothing: the lock is renewed on.
-func TestUnlockOtherName(t *testing.T) {
+// UNLOCK of a session lock's token under another name answers 0 and has no effect: renewal goes
+// on.
+func TestUnlockUnderOtherNameHasNoEffect(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
-	token := host.LockSession("job", "1s")
+	token := host.LockSession("job", "4s")
 	host.WantDo(":0\r\n", "UNLOCK", "other", token)
-	lab.Pass(t, 2*time.Second)
+	lab.Pass(t, 6*time.Second)
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token)
 	p.WantNoStray(t)
 }
 
-// TestExtendedSession: EXTEND told the client that it holds its session lock for 20s. That
-// renewals fail for longer than its ttl changes nothing: no push, and the lock is there.
-func TestExtendedSession(t *testing.T) {
+// EXTEND promised the client 20s of its session lock. Renewals that fail for longer than its ttl
+// have no effect: no push comes, and the lock is held.
+func TestExtendOutlivesFailedRenewals(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "1s")
 	host := lab.Dial3(t, p.Addr)
@@ -64,6 +63,6 @@ func TestExtendedSession(t *testing.T) {
 	}
 	lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(p.Far.Do("LOCKINFO", "job"), "-") })
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
-	host.Unlock("job", token) // and no push before the reply
+	host.Unlock("job", token) // no push comes before the reply
 	p.WantNoStray(t)
 }

@@ -13,18 +13,17 @@ import (
 
 // Locks that belong to a connection: LOCK ... SESSION.
 
-// TestSessionLives: a SESSION lock of 2s lives as long as its connection is open, and is free
-// within 100ms of its end by the client: close, reset, QUIT, RESET, kill -9. Renewals come at
-// their time (B17: rueidis#923). The connection is open for 8s here, for 30s if INTEGRATION_LONG
-// is set.
-func TestSessionLives(t *testing.T) {
+// A SESSION lock of 6s lives as long as its connection is open, and a waiter gets it when the
+// client ends the connection by close, reset, QUIT, RESET or kill -9. Renewals come on time (B17:
+// rueidis#923). The connection is open for 8s, or for 30s if INTEGRATION_LONG is set.
+func TestSessionLastsAsLongAsConnection(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	open := 8 * time.Second
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		open = 30 * time.Second
 	}
-	cli := lab.LaunchCli(t, p.Addr, "LOCK", "kill", "2s", "SESSION")
+	cli := lab.LaunchCli(t, p.Addr, "LOCK", "kill", "6s", "SESSION")
 	hosts := map[string]*lab.Client{}
 	ends := map[string]func(){"kill": cli.Kill}
 	for name, end := range map[string]func(*lab.Client){
@@ -39,7 +38,7 @@ func TestSessionLives(t *testing.T) {
 		if name == "after" {
 			host.WantDo(lab.Null2, "GET", "a")
 		}
-		host.LockSession(name, "2s")
+		host.LockSession(name, "6s")
 		hosts[name], ends[name] = host, func() { end(host) }
 	}
 	p.WantHolders(t, "kill", 5)
@@ -61,9 +60,9 @@ func TestSessionLives(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestSessionRunsOut: where the client did not end the connection the key runs out by its ttl, not
-// earlier: the holder may still be at work.
-func TestSessionRunsOut(t *testing.T) {
+// If the client did not end the connection, the key runs out by its ttl and no earlier, because
+// the holder may still be working.
+func TestSessionRunsOutIfProxyEndsIt(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*lab.TwoProxies){
 		"proxy killed":  func(p *lab.TwoProxies) { p.Kill() },
@@ -74,30 +73,29 @@ func TestSessionRunsOut(t *testing.T) {
 			t.Parallel()
 			p := lab.StartTwoProxies(t)
 			host := lab.Dial(t, p.Addr)
-			host.WantDo("+OK\r\n", "SET", "a", "1") // makes the connection to the upstream
+			host.WantDo("+OK\r\n", "SET", "a", "1") // opens the connection to the upstream
 			host.LockSession("job", "6s")
 			lab.Pass(t, 2700*time.Millisecond) // a renewal has been made
 			granted := p.Far.Later("LOCK", "job", "60s", "WAIT", "0")
-			start := time.Now() // before: it takes time to ask
+			start := time.Now() // before the question, which takes time
 			left := p.Left(t, "job")
 			if left[2] < 3500*time.Millisecond {
-				t.Errorf("left before the end: %v, want a renewal at 2s", left)
+				t.Errorf("left before the end: got %v, want a renewal at 2s", left)
 			}
 			end(p)
 			host.WantClosed()
 			host.Close()
-			// The third to lose the key makes the majority that can grant it anew.
+			// The third master to lose the key completes the majority that can grant it again.
 			_, at := lab.WantToken(t, name, granted)
 			if took := at.Sub(start); took < left[2]-20*time.Millisecond {
-				t.Errorf("free after %v, before its ttl of %v", took, left[2])
+				t.Errorf("the lock was free after %v, want its ttl of %v", took, left[2])
 			}
 		})
 	}
 }
 
-// TestSessionWithoutUpstream: a connection that never needed the upstream outlives it, with its
-// lock.
-func TestSessionWithoutUpstream(t *testing.T) {
+// A connection that never needed the upstream outlives it, with its lock.
+func TestSessionOutlivesUpstream(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
@@ -109,10 +107,9 @@ func TestSessionWithoutUpstream(t *testing.T) {
 	p.Far.Unlock("job", p.Far.Lock("job", "60s"))
 }
 
-// TestSessionLockDelay: after an end that was not QUIT the key stays closed for
-// session-lock-delay, 2s. QUIT and UNLOCK free it at once: there the delay is a minute, and the test
-// does not wait that long.
-func TestSessionLockDelay(t *testing.T) {
+// After an end other than QUIT the key stays closed for session-lock-delay, 2s. QUIT and UNLOCK
+// release it at once: there the delay is a minute, and the test does not wait that long.
+func TestSessionLockDelayKeepsKeyClosed(t *testing.T) {
 	t.Parallel()
 	short, long := lab.StartTwoProxies(t, "--session-lock-delay", "2s"), lab.StartTwoProxies(t, "--session-lock-delay", "60s")
 	for name, end := range map[string]func(*lab.Client){
@@ -122,7 +119,7 @@ func TestSessionLockDelay(t *testing.T) {
 		"quit":   func(c *lab.Client) { c.WantDo("+OK\r\n", "QUIT") },
 		"unlock": func(c *lab.Client) { c.Unlock("unlock", c.LockSession("unlock", "1s")) },
 	} {
-		for i, ttl := range []string{"1s", "30s"} { // under the delay, and over it
+		for i, ttl := range []string{"1s", "30s"} { // below the delay, and above it
 			key := fmt.Sprintf("%s-%s", name, ttl)
 			if name == "unlock" {
 				key = name
@@ -143,17 +140,17 @@ func TestSessionLockDelay(t *testing.T) {
 				start := time.Now()
 				end(host)
 				if took := other.WantFree(key).Sub(start); took < 1990*time.Millisecond && !free {
-					t.Errorf("free after %v, want 2s", took)
+					t.Errorf("the lock was free after %v, want at least 2s", took)
 				}
 			})
 		}
 	}
 }
 
-// TestNotSession: a lock without SESSION outlives its connection, and one with it is not freed by
-// another connection's end, nor left behind by UNLOCK through another connection: pooled
-// connections released locks early or kept orphans (B37: with_advisory_lock#43, #45).
-func TestNotSession(t *testing.T) {
+// A lock without SESSION outlives its connection. A lock with it is not released by the end of
+// another connection, nor left over after UNLOCK through another connection: pooled connections
+// released locks early or kept orphans (B37: with_advisory_lock#43, #45).
+func TestOnlySessionLocksEndWithConnection(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host, neighbour := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
@@ -166,20 +163,20 @@ func TestNotSession(t *testing.T) {
 	p.Far.WantDo(lab.Null2, "LOCK", "plain", "60s")
 	token := p.Far.Lock("kept", "60s")
 	lab.Pass(t, 1500*time.Millisecond)
-	p.Far.Unlock("kept", token) // nothing of the old one renewed, nor released, the new one
+	p.Far.Unlock("kept", token) // the old session neither renewed nor released the new lock
 	p.Far.WantDo(lab.Null2, "LOCK", "stays", "60s")
 	p.Far.Unlock("plain", plain)
-	p.Far.Unlock("stays", stays) // through the other proxy: renewal finds out
+	p.Far.Unlock("stays", stays) // through the other proxy: the renewal notices
 	start := time.Now()
 	token = p.Far.Lock("stays", "5s")
 	neighbour.Close()
 	lab.Pass(t, 200*time.Millisecond)
 	p.Near.WantDo(lab.Null2, "LOCK", "stays", "60s")
 	if took := p.Near.WantFree("stays").Sub(start); took < 4990*time.Millisecond {
-		t.Errorf("free after %v, want the ttl of 5s", took)
+		t.Errorf("the lock was free after %v, want the ttl of 5s", took)
 	}
 	if reply := p.Far.Do("UNLOCK", "stays", token); !strings.HasPrefix(reply, ":0") {
-		t.Errorf("UNLOCK after expiry: %q", reply)
+		t.Errorf("UNLOCK after expiry: got %q, want 0", reply)
 	}
 	p.WantNoStray(t)
 }

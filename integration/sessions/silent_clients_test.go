@@ -3,18 +3,19 @@ package sessions
 import (
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"lockproxy/integration/lab"
 )
 
-// Clients that vanish: in every phase of a LOCK, in every manner.
+// Clients that vanish, in every phase of a LOCK and in every manner.
 
-// TestClientVanishes: whatever a client was doing when it vanished, whoever waits for the key gets
-// it: by the ttl if the vanished one had been told that it has the lock, or if nobody can know that
-// it is gone, and else without it: the ttl is longer than the test waits.
-func TestClientVanishes(t *testing.T) {
+// After a client vanished in any phase, a waiter gets its key: after the ttl if the client had
+// got the token or no machine can know that it vanished, else long before the ttl, for which the
+// test does not wait.
+func TestWaiterOutlivesVanishedClient(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for _, phase := range lab.Phases {
@@ -29,7 +30,7 @@ func TestClientVanishes(t *testing.T) {
 					ttl = 1500 * time.Millisecond
 				}
 				token := ""
-				if !told { // it finds the key taken, and waits
+				if !told { // it finds the key held, and waits
 					token = holder.Lock(key, "60s")
 				}
 				c, _, err := lab.VanishIn(p.Addr, phase, manner, 100*time.Millisecond, "LOCK", key, fmt.Sprint(ttl.Milliseconds()), "WAIT", "20s")
@@ -43,29 +44,31 @@ func TestClientVanishes(t *testing.T) {
 				}
 				next, _ := lab.WantToken(t, "who waits", granted)
 				waiter.Unlock(key, next)
-				lab.WaitFor(t, "nothing of it is left", lab.Patience, func() bool { return p.Holders(t, key) == 0 })
+				lab.WaitFor(t, "no key of the client left", lab.Patience, func() bool { return p.Holders(t, key) == 0 })
 			})
 		}
 	}
 }
 
-// TestSilentSession: the machine of a SESSION lock's holder is cut off, and nobody says so.
-// Renewal stops when session-timeout is over, and the key runs out.
-func TestSilentSession(t *testing.T) {
+// The machine of a SESSION lock's holder is cut off without a FIN. Renewal stops after
+// session-timeout, and the key runs out.
+func TestSilentSessionRunsOut(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Net: true, Flags: []string{"--restart-guard", "off", "--session-timeout", "2s"}})
 	p := l.Proxies[0]
 	machine := l.Net.Node(t)
 	_, port, _ := net.SplitHostPort(p.Addr)
-	cli := lab.LaunchAt(t, machine, "redis-cli", "-h", p.Node.IP, "-p", port, "-r", "-1", "-i", "100", "LOCK", "job", "1s", "SESSION")
+	cli := lab.LaunchAt(t, machine, "redis-cli", "-h", p.Node.IP, "-p", port, "-r", "-1", "-i", "100", "LOCK", "job", "4s", "SESSION")
 	lab.WantHolders(t, l.Masters, "job", 3)
 	host := lab.Dial(t, p.Addr)
-	for start := time.Now(); time.Since(start) < 3*time.Second; { // it is silent, but there
-		host.WantDo(lab.Null2, "LOCK", "job", "1s")
+	for start := time.Now(); time.Since(start) < 6*time.Second; { // it is silent, but connected
+		if got := host.Do("LOCK", "job", "60s"); got != lab.Null2 && !strings.HasPrefix(got, "-NOQUORUM ") { // of busy masters
+			t.Fatalf("LOCK during the session: got %q, want null", got)
+		}
 		lab.Pass(t, 30*time.Millisecond)
 	}
 	l.Net.Cut(t, p.Node, machine)
-	token, _ := lab.WantToken(t, "LOCK after the cut", host.Later("LOCK", "job", "1s", "WAIT", "30s"))
+	token, _ := lab.WantToken(t, "LOCK after the cut", host.Later("LOCK", "job", "60s", "WAIT", "60s"))
 	host.Unlock("job", token)
 	cli.Kill()
 }

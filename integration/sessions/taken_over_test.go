@@ -7,9 +7,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSessionTakenOver: EXTEND with SESSION makes a lock belong to a connection of another proxy,
-// which renews it and releases it at its end.
-func TestSessionTakenOver(t *testing.T) {
+// EXTEND with SESSION moves a lock to a connection of another proxy, which renews it and releases
+// it at its end.
+func TestSessionMovesBetweenProxies(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host, next := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
@@ -26,30 +26,30 @@ func TestSessionTakenOver(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestSessionMovesOver: from one connection of a proxy to another one. The first one has nothing to
-// do with it any more, also if it was to be told of a loss.
-func TestSessionMovesOver(t *testing.T) {
+// EXTEND with SESSION moves a lock to another connection of the same proxy. The first connection
+// no longer owns it and gets no push of its loss.
+func TestSessionMovesBetweenConnections(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host, next := lab.Dial3(t, p.Addr), lab.Dial3(t, p.Addr)
 	token := host.LockSession("job", "1s")
 	next.WantDo(":1\r\n", "EXTEND", "job", token, "2s", "SESSION")
 	lab.Pass(t, 1500*time.Millisecond)
-	host.WantDo("+PONG\r\n", "PING") // and no push before it
+	host.WantDo("+PONG\r\n", "PING") // no push comes before the reply
 	host.Close()
 	lab.Pass(t, 2500*time.Millisecond)
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	p.Far.Unlock("job", token)
 	next.Timeout = 10 * time.Second
 	if got := next.Frame(); got != lostPush("job", token) {
-		t.Errorf("got %q, want that job is lost", got)
+		t.Errorf("got %q, want the push that job is lost", got)
 	}
 	p.WantNoStray(t)
 }
 
-// TestSessionTakenFromPausedProxy: the proxy that had the lock finds, when it goes on, that its own
-// renewal is late. It leaves the lock to the one that took over.
-func TestSessionTakenFromPausedProxy(t *testing.T) {
+// A paused proxy finds, when it resumes, that its renewal is late. It leaves the lock to the
+// proxy that took over.
+func TestPausedProxyLeavesSessionToOther(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host, next := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)

@@ -1,4 +1,4 @@
-// ioredis' cluster client before proxies that stand in for the nodes. Usage: cluster.js HOST PORT
+// ioredis' cluster client with proxies in front of the nodes. Usage: cluster.js HOST PORT
 "use strict";
 const assert = require("node:assert");
 const { Cluster } = require("ioredis");

@@ -25,7 +25,7 @@ const steps = {
     await unlock(r, "io", full[0]);
   },
 
-  // Every kind of lock: shared, limited, several keys at once, made shared, kept closed.
+  // Every kind of lock: shared, limited, several keys at once, downgraded to shared, kept closed.
   async kinds(r) {
     const readers = [await lock(r, "io", "SHARED"), await lock(r, "io", "SHARED")];
     assert.strictEqual(await lock(r, "io"), null);
@@ -44,7 +44,7 @@ const steps = {
     await assert.rejects(lock(r, "io", "SHARED", "LIMIT", "2"), /syntax error/);
   },
 
-  // One connection carries what many callers ask at once: each must get its own answer.
+  // Many callers share one connection: each must get its own reply.
   async shared(r) {
     const asked = [];
     for (let i = 0; i < 200; i++) {
@@ -137,7 +137,7 @@ const steps = {
     for (let i = 0; i < 5; i++) {
       const token = await lock(victim, "again");
       await r.client("KILL", "ID", await victim.client("ID"));
-      // Sent again over a new connection if need be. 0: the first was carried out, and its reply lost with the old connection.
+      // The client may send it again over a new connection. 0: the first one ran, and its reply was lost.
       assert.ok([0, 1].includes(await victim.call("UNLOCK", "again", token)));
       assert.strictEqual(await r.call("LOCKINFO", "again"), null);
     }
@@ -148,7 +148,7 @@ const steps = {
     await r.set("sum", 0);
     await Promise.all(
       Array.from({ length: 10 }, async () => {
-        const own = connect(); // a LOCK that waits holds up all else on its connection
+        const own = connect(); // a waiting LOCK delays all other commands on its connection
         for (let i = 0; i < 10; i++) {
           const token = await lock(own, "sum", "WAIT", "20s");
           const n = Number(await own.get("sum"));

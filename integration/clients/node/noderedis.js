@@ -11,7 +11,7 @@ async function unlock(r, key, token) {
 }
 async function connect(options) {
   const r = createClient({ socket: { host, port }, ...options });
-  r.on("error", () => {}); // a killed connection, which it makes anew
+  r.on("error", () => {}); // it reconnects after a kill
   return r.connect();
 }
 
@@ -24,7 +24,7 @@ const steps = {
     await assert.rejects(r.sendCommand(["LOCK", "nr", "x"]), /invalid expire time/);
   },
 
-  // Every kind of lock: shared, limited, several keys at once, made shared, kept closed.
+  // Every kind of lock: shared, limited, several keys at once, downgraded to shared, kept closed.
   async kinds(r) {
     const readers = [await lock(r, "nr", "SHARED"), await lock(r, "nr", "SHARED")];
     assert.strictEqual(await lock(r, "nr"), null);
@@ -101,7 +101,7 @@ const steps = {
     const victim = await connect(options);
     const token = await lock(victim, "again");
     await r.sendCommand(["CLIENT", "KILL", "ID", String(await victim.clientId())]);
-    let n = null; // 0: a try was carried out, and its reply lost with the old connection
+    let n = null; // 0: a try ran, and its reply was lost
     for (let tries = 0; n === null && tries < 50; tries++) {
       n = await victim.sendCommand(["UNLOCK", "again", token]).catch(() => null);
     }

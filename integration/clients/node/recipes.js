@@ -1,4 +1,4 @@
-// What docs/recipes.md shows for Node, with both clients, against a proxy with admin-commands. Usage: recipes.js HOST PORT
+// The recipes of docs/recipes.md for Node, with both clients, against a proxy with admin-commands. Usage: recipes.js HOST PORT
 "use strict";
 const assert = require("node:assert");
 const { setTimeout: sleep } = require("node:timers/promises");
@@ -11,7 +11,7 @@ const admin = new Redis({ host, port });
 const free = async (key) => (await admin.call("LOCKINFO", key)) === null;
 const takeAway = async (key) => assert.strictEqual(await admin.call("LOCKPROXY", "RELEASE", key), 1);
 
-// using is `await using` for Node before 24, which does not know the words.
+// using is `await using` for Node before 24, which lacks it.
 async function using(held, work) {
   let failed;
   try {

@@ -135,7 +135,7 @@ def reconnect():
     for i in range(5):
         token = lock(r, "again")
         killer.client_kill_filter(_id=r.client_id())
-        # Over a new connection: the token is enough. 0: the first try was carried out, and its reply lost with the old connection.
+        # Over a new connection the token suffices. 0: the first try ran, and its reply was lost.
         assert r.execute_command("UNLOCK", "again", token) in (0, 1)
         assert r.execute_command("LOCKINFO", "again") is None
         assert r.set("again", i)
