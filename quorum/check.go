@@ -25,12 +25,14 @@ const fadeTime = 2 * time.Second
 // First it asks the late masters, on which the token landed. If all of them lack it, the check
 // ends: they have answered all that this proxy sent them.
 //
-// Otherwise the voters decide: the masters that made the lease and were not set since. If one of
-// them lacks the token, a proxy released it: a master keeps its grant until the ttl has passed,
-// and one that lost its memory is in quarantine for longer. Then the rest of the token fades. If
-// every majority includes a voter that has the token, the check ends: no majority has deleted the
-// token yet, and the proxy that releases it later does so once more on the masters that were set
-// late (releaseAgain). Otherwise the check is repeated.
+// If any master lacks the token that once held it, a late one or a voter, a proxy released it: a
+// master keeps a key until the ttl has passed, and one that lost its memory is in quarantine for
+// longer. Then the rest of the token fades.
+//
+// The voters are asked if all late masters hold the token: the masters that made the lease and were
+// not set since. If every majority includes a voter that has the token, the check ends: no majority
+// has deleted the token yet, and the proxy that releases it later does so once more on the masters
+// that were set late (releaseAgain). Otherwise the check is repeated.
 type checks struct {
 	fleet *fleet
 
@@ -45,25 +47,27 @@ type check struct {
 	late   uint64          // the masters on which it landed; guarded by checks.mu
 	voters uint64          // the masters whose grants made the lease; guarded by checks.mu
 	clock  clock.Stopwatch // since the first landing
-	voted  time.Duration   // the voters keep their grants until then, by clock
+	keeps  []time.Duration // by master that held it: until when, by clock; guarded by checks.mu
 	again  bool            // something landed while masters were asked; guarded by checks.mu
 	due    deadline
 }
 
-// add schedules a check of t, which has landed on the master of a lane. voters made the lease, and
-// keep their grants until voted.
-func (c *checks) add(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
+// add schedules a check of t, which has landed on the master of a lane. voters made the lease. All
+// of them keep the key until then.
+func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	if k := c.waits[t]; k != nil {
 		k.late |= 1 << lane
 		k.voters &= voters // one that granted and was filled since is no voter any more
+		k.held(voters|1<<lane, k.clock.Elapsed()+until.Sub(now))
 		k.again, k.until = true, now.Add(c.fleet.opts.MaxTTL)
 		return
 	}
 	k := &check{token: t, until: now.Add(c.fleet.opts.MaxTTL), late: 1 << lane, voters: voters,
-		clock: clock.Start(), voted: voted.Sub(now)}
+		clock: clock.Start(), keeps: make([]time.Duration, len(c.fleet.lanes))}
+	k.held(voters|1<<lane, until.Sub(now))
 	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
 	c.fleet.deadlines.set(&k.due, now.Add(checkAfter))
@@ -79,16 +83,22 @@ func (c *checks) forget(t wire.TokenAt) {
 	}
 }
 
-// begin asks the late masters. If one of them may still have the token, others judge.
+// begin asks the late masters. If all those that answer have the token, others judge.
 func (c *checks) begin(k *check) {
 	c.mu.Lock()
 	k.again = false
 	late := k.late
 	c.mu.Unlock()
 	c.ask(k, late, func(_, lacks uint64) {
-		if lacks == late {
+		c.mu.Lock()
+		released := c.fleet.opts.Guard != GuardOff && k.released(lacks)
+		c.mu.Unlock()
+		switch {
+		case lacks == late:
 			c.end(k, won)
-		} else {
+		case released:
+			c.end(k, lost)
+		default:
 			c.judge(k)
 		}
 	})
@@ -155,10 +165,33 @@ func (c *checks) fade(t wire.TokenAt) {
 	c.forget(t)
 }
 
+// held notes that a set of masters has held the token, and keeps it until then, by clock.
+func (k *check) held(masters uint64, until time.Duration) {
+	for i := range k.keeps {
+		if masters&(1<<i) != 0 {
+			k.keeps[i] = max(k.keeps[i], until)
+		}
+	}
+}
+
+// keeping returns the masters that hold the token unless it was released.
+func (k *check) keeping() (set uint64) {
+	elapsed := k.clock.Elapsed()
+	for i, until := range k.keeps {
+		if elapsed < until {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// released reports whether one of the masters that lack the token shows that a proxy released it.
+func (k *check) released(lacks uint64) bool { return lacks&k.keeping() != 0 }
+
 // judges are the masters to ask whether the token is held: the voters as long as they keep their
 // grants, and enough of them are left. Without the restart guard they may have lost their memory.
 func (k *check) judges(n int, guard GuardMode) uint64 {
-	if guard == GuardOff || k.clock.Elapsed() >= k.voted || n-bits.OnesCount64(k.voters) >= majority(n) {
+	if guard == GuardOff || k.voters&^k.keeping() != 0 || n-bits.OnesCount64(k.voters) >= majority(n) {
 		return allMasters
 	}
 	return k.voters
@@ -172,7 +205,7 @@ func (k *check) verdict(has, lacks uint64, n int, guard GuardMode) verdict {
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:
 		return lost
-	case lacks&k.voters != 0 && k.clock.Elapsed() < k.voted && (guard != GuardOff || bits.OnesCount64(has) < maj):
+	case k.released(lacks) && (guard != GuardOff || bits.OnesCount64(has) < maj):
 		return lost
 	case n-bits.OnesCount64(has&k.voters) < maj:
 		return won

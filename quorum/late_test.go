@@ -123,9 +123,44 @@ func TestJudges(t *testing.T) {
 		{"half of four", 4, GuardOn, 0b0011, time.Second, 0b0011},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := &check{voters: c.voters, clock: clock.Start(), voted: c.voted}
+			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, c.n)}
+			k.held(c.voters, c.voted)
 			if got := k.judges(c.n, c.guard); got != c.want {
 				t.Errorf("%b, want %b", got, c.want)
+			}
+		})
+	}
+}
+
+// TestCheckVerdict: a master that held the token and lacks it before its key ends shows a release,
+// whether it made the lease or was set late. The key of a master that holds it says nothing if it
+// was set late.
+func TestCheckVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		guard        GuardMode
+		voters, late uint64
+		left         time.Duration // of the keys
+		has, lacks   uint64
+		want         verdict
+	}{
+		{"voters have it", GuardOn, 0b011, 0b100, time.Second, 0b111, 0, won},
+		{"a voter lacks it", GuardOn, 0b011, 0b100, time.Second, 0b110, 0b001, lost},
+		{"a late one lacks it", GuardOn, 0b001, 0b110, time.Second, 0b101, 0b010, lost},
+		{"no voter is left, a late one lacks it", GuardOn, 0, 0b111, time.Second, 0b110, 0b001, lost},
+		{"no voter is left, late ones have it", GuardOn, 0, 0b111, time.Second, 0b111, 0, noQuorum},
+		{"its key may have expired", GuardOn, 0b011, 0b100, 0, 0b110, 0b001, noQuorum},
+		{"it never held it", GuardOn, 0b001, 0b100, time.Second, 0b101, 0b010, noQuorum},
+		{"it may have lost its memory", GuardOff, 0b011, 0b100, time.Second, 0b110, 0b001, noQuorum},
+		{"without a guard, no majority has it", GuardOff, 0b011, 0b100, time.Second, 0b100, 0b001, lost},
+		{"a majority lacks it", GuardOff, 0, 0, 0, 0b001, 0b110, lost},
+		{"no answers", GuardOn, 0b011, 0b100, time.Second, 0, 0, noQuorum},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, 3)}
+			k.held(c.voters|c.late, c.left)
+			if got := k.verdict(c.has, c.lacks, 3, c.guard); got != c.want {
+				t.Errorf("verdict %v, want %v", got, c.want)
 			}
 		})
 	}

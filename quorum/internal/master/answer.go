@@ -202,8 +202,8 @@ func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 	case wire.TopUp:
 		was := l.repairs.answered(e, r, now)
 		e.voters, e.voted = was.voters, was.voted
-		ending := l.repairs.find(e.op.TokenAt)
-		e.landed = (r.Is(1) || r.Is(2)) && (ending == nil || !ending.ends())
+		// Another release or top-up of the token that is still pending has the last word.
+		e.landed = (r.Is(1) || r.Is(2)) && l.repairs.find(e.op.TokenAt) == nil
 	}
 }
 

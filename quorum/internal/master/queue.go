@@ -19,6 +19,7 @@ type entry struct {
 	again    bool          // it goes out again, before all that were never sent
 	noScript bool          // the master has answered NOSCRIPT to it once
 	alone    bool          // it goes out in its own packet: one that held it was answered NOPERM
+	serial   uint64        // of the repair that op is for; 0 without one
 
 	// Set by the answer.
 	err      error
@@ -67,7 +68,7 @@ func (q *queue) resend(e entry) {
 	for ; i > q.sent() && !q.at(i-1).again; i-- {
 		*q.at(i) = *q.at(i - 1)
 	}
-	*q.at(i) = entry{op: e.op, to: e.to, again: true, noScript: e.noScript, alone: e.alone}
+	*q.at(i) = entry{op: e.op, to: e.to, again: true, noScript: e.noScript, alone: e.alone, serial: e.serial}
 }
 
 // add appends an empty entry.

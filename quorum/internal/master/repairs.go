@@ -28,6 +28,7 @@ const (
 type repair struct {
 	op     wire.Op // TTL of a TopUp is set when it is sent
 	state  repairState
+	serial uint64        // of the entry that was queued for it last: only that one's answer ends it
 	unsent bool          // TopUp: no SET of the token was ever sent to this master
 	maybe  bool          // the connection broke while it was on it: it may have been carried out
 	alone  bool          // it goes out in its own packet: see entry
@@ -54,7 +55,8 @@ type repairs struct {
 	ending  repairList // Release and Fade
 	topUps  repairList
 	n       int
-	backlog bool // some repairs are idle because the queue was full
+	serial  uint64 // of the entry that was queued last for a repair
+	backlog bool   // some repairs are idle because the queue was full
 }
 
 const (
@@ -154,7 +156,7 @@ func (s *repairs) merge(old *repair, r repair) {
 		r.drop = old.drop
 	}
 	r.lives, r.but, r.unsent = max(r.lives, old.lives), r.but|old.but, old.unsent
-	r.maybe, r.alone = old.maybe, old.alone
+	r.serial, r.maybe, r.alone = old.serial, old.maybe, old.alone
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {
 		r.op.Kind, r.op.TTL, r.until, r.state = wire.Release, old.op.TTL, old.until, old.state

@@ -49,7 +49,7 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 	}
 	e := q.push(op, to)
 	if r != nil && r.op.Kind == op.Kind {
-		r.state, e.alone = repairSent, r.alone
+		s.sent(r, e)
 	}
 	if !st.voting {
 		return st.reason
@@ -70,15 +70,23 @@ func (s *repairs) sendTopUp(st *status, q *queue, r *repair, now time.Time) {
 		return
 	}
 	r.op.TTL = rest
-	q.push(r.op, nil).alone = r.alone
-	r.state, r.drop, r.unsent = repairSent, time.Time{}, false // from here on it may land
+	s.sent(r, q.push(r.op, nil))
+	r.drop, r.unsent = time.Time{}, false // from here on it may land
+}
+
+// sent notes that e was queued for r. Another entry may be on the lane for r already; e comes after
+// it, and ends r if both are answered.
+func (s *repairs) sent(r *repair, e *entry) {
+	s.serial++
+	r.state, r.serial = repairSent, s.serial
+	e.serial, e.alone = s.serial, r.alone
 }
 
 // answered ends the repair that e was sent for, or notes that it has to be sent again. It returns
-// the repair; the zero value without one.
+// the repair; the zero value without one, and if another entry was queued for it after e.
 func (s *repairs) answered(e *entry, r *wire.Reply, now time.Time) (was repair) {
 	pending := s.find(e.op.TokenAt)
-	if pending == nil || pending.op.Kind != e.op.Kind || pending.state != repairSent {
+	if pending == nil || pending.serial != e.serial || pending.op.Kind != e.op.Kind || pending.state != repairSent {
 		return was
 	}
 	was = *pending

@@ -111,6 +111,36 @@ func TestRepairStates(t *testing.T) {
 	}
 }
 
+// Two top-ups or releases of a token may be on the lane at once. The answer to the first leaves the
+// repair pending: if the connection breaks before the second is answered, it goes out again.
+func TestAnswerToEarlierSendingEndsNothing(t *testing.T) {
+	for name, kind := range map[string]wire.Kind{"top-up": wire.TopUp, "release": wire.Release, "fade": wire.Fade} {
+		t.Run(name, func(t *testing.T) {
+			var s repairs
+			var first, second entry
+			send := func(e *entry) {
+				r, _ := s.put(newRepair(kind, testToken, in(time.Minute)))
+				e.op = r.op
+				s.sent(r, e)
+			}
+			send(&first)
+			send(&second)
+			done := wire.Reply{Kind: ':'}
+			if was := s.answered(&first, &done, testNow); was.op.Key != "" || s.n != 1 {
+				t.Errorf("the first answer ended %q, %d pending", was.op.Key, s.n)
+			}
+			s.connLost()
+			if r := s.find(testToken); r == nil || r.state != repairIdle {
+				t.Error("the repair is not due again after the break")
+			}
+			send(&second)
+			if was := s.answered(&second, &done, testNow); was.op.Key != "k" || s.n != 0 {
+				t.Errorf("the last answer ended %q, %d pending", was.op.Key, s.n)
+			}
+		})
+	}
+}
+
 // A barrier drops the top-ups of locks that have ended, and returns the ones that may have landed.
 func TestTopUpsAtBarrier(t *testing.T) {
 	var s repairs

@@ -19,6 +19,7 @@ type clientPlan struct {
 	forget   float64       // share of leases that are not given back
 	elsewere float64       // share of calls through another proxy
 	extend   float64       // share of leases that are extended
+	soon     bool          // extended after as short a time as locks are held
 	batch    float64       // share of locks that are taken and given back together with others
 	own      bool          // each client has a key of its own
 	grid     time.Duration // locks end at multiples of it; 0: anyhow
@@ -183,7 +184,9 @@ func (c *simClient) hold(cl *claim, pr *simProxy) {
 	plan := c.w.plan.clients
 	for rounds := 4; rounds > 0 && c.chance(plan.extend); rounds-- {
 		until := time.Until(cl.end)
-		if c.chance(0.15) {
+		if plan.soon {
+			until = min(until, c.w.plan.mostHold)
+		} else if c.chance(0.15) {
 			until *= 3 // perhaps another has had the lock by then
 		}
 		if !c.w.wait(c.moment(until)) {

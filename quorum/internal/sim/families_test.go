@@ -35,6 +35,7 @@ var families = []family{
 	{"first start", 0.03, (*plan).firstStart},
 	{"silence", 0.02, (*plan).silence},
 	{"unlocks", 0.03, (*plan).unlocks},
+	{"extended", 0.02, (*plan).extended},
 	{"scripts", 0.02, (*plan).scripts},
 	{"readers", 0.05, (*plan).readers},
 	{"slots", 0.05, (*plan).slots},
@@ -294,6 +295,22 @@ func (p *plan) unlocks(r *rand.Rand) {
 	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
 		between(r, 50*time.Millisecond, time.Second)
 	p.faults.kinds = kindsOf("trouble", "cut", "slow")
+}
+
+// extended lets clients extend locks soon and several times, and unlock them through another proxy,
+// while masters miss each of that: a lock is set again after it was released.
+func (p *plan) extended(r *rand.Rand) {
+	p.length = between(r, 4*time.Second, 10*time.Second)
+	p.maxTTL, p.mostHold, p.count = 60*time.Second, 60*time.Millisecond, 6
+	p.masterTimeout = between(r, 20*time.Millisecond, 150*time.Millisecond)
+	p.clients = clientPlan{keys: 12, ttl: [2]time.Duration{30 * time.Second, p.maxTTL}, think: 30 * time.Millisecond,
+		elsewere: 1, extend: 0.7, soon: true}
+	if r.IntN(2) == 0 {
+		p.clients.kinds.draw(r)
+	}
+	p.traffic.late, p.traffic.latest = 0.3*r.Float64(), between(r, 20*time.Millisecond, 200*time.Millisecond)
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond), between(r, 50*time.Millisecond, 2*time.Second)
+	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "clog", "slow", "reset", "pause", "flush scripts"), true
 }
 
 // scripts makes masters forget their scripts, while answers are late.

@@ -129,8 +129,10 @@ func (li *simLink) resumeLocked(dir direction) {
 	}
 }
 
+// reachProxyLocked hands m to the proxy. Nothing comes after the end, not even what the master
+// still answers to bytes that were on their way.
 func (li *simLink) reachProxyLocked(m *message) {
-	if li.closed {
+	if li.closed || li.err != nil {
 		return
 	}
 	if !m.asked.IsZero() {

@@ -11,12 +11,20 @@ var checkMutations = []mutation{
 		{file: checkItself, old: "	return k.voters\n", new: "	return ^k.voters\n"},
 	}},
 	{name: "a check believes a master that was set late", finds: leftovers, edits: []edit{
-		{file: checkItself, old: "		if lacks == late {\n", new: "		if true || lacks == late {\n"},
+		{file: checkItself, old: "		case lacks == late:\n", new: "		case true:\n"},
 	}},
 	{name: "a check takes a silent master for one that lacks the token", family: "silence", finds: leftovers,
 		edits: []edit{
-			{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n		if lacks == late {\n",
-				new: "	c.ask(k, late, func(has, _ uint64) {\n		if has == 0 {\n"},
+			{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n", new: "	c.ask(k, late, func(has, lacks uint64) {\n"},
+			{file: checkItself, old: "		case lacks == late:\n", new: "		case has == 0:\n"},
+		}},
+	{name: "a check learns nothing from a master that was set late and lacks the token", family: "extended",
+		finds: leftovers, edits: []edit{
+			{file: checkItself, old: "return lacks&k.keeping() != 0", new: "return lacks&k.voters&k.keeping() != 0"},
+		}},
+	{name: "a check forgets who held the token when a fill lands", family: "extended", finds: leftovers,
+		edits: []edit{
+			{file: checkItself, old: "		k.held(voters|1<<lane, k.clock.Elapsed()+until.Sub(now))\n", new: "		clear(k.keeps)\n"},
 		}},
 	{name: "a check comes while most locks are held", family: "load", finds: costly, edits: []edit{
 		{file: checkItself, old: "const checkAfter = 2 * time.Second\n", new: "const checkAfter = 100 * time.Millisecond\n"},
