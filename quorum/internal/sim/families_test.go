@@ -30,6 +30,7 @@ var families = []family{
 	{"floors", 0.03, (*plan).floors},
 	{"far clocks", 0.02, (*plan).farClocks},
 	{"fast clocks", 0.02, (*plan).fastClocks},
+	{"drift", 0.01, (*plan).drift},
 	{"load", 0.03, (*plan).quietLoad},
 	{"away", 0.03, (*plan).awayLoad},
 	{"first start", 0.03, (*plan).firstStart},
@@ -229,6 +230,15 @@ func (p *plan) fastClocks(r *rand.Rand) {
 		[]faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
 }
 
+// drift lets the clocks of all masters run as fast as drift allows, while clients hold locks to the
+// end of their validity and others ask all the time.
+func (p *plan) drift(r *rand.Rand) {
+	p.maxTTL, p.count = between(r, time.Second, 4*time.Second), 4
+	p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0.9
+	p.clients.think = 5 * time.Millisecond
+	p.faults.kinds = nil
+}
+
 // quietLoad counts the operations that calls cost the masters, without faults, at several
 // distances.
 func (p *plan) quietLoad(r *rand.Rand) {
@@ -283,11 +293,11 @@ func (p *plan) cutOff(r *rand.Rand) {
 	p.faults.kinds = []faultKind{{name: "cut off from most", do: (*faulter).cutFromMost}}
 }
 
-// unlocks lets other proxies unlock at about the time when locks are checked, while messages are
-// late and masters miss locks.
+// unlocks lets other proxies unlock at about the time when locks are checked, 2 s after they were
+// taken, while messages are late and masters miss locks.
 func (p *plan) unlocks(r *rand.Rand) {
-	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 6
-	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 250*time.Millisecond,
+	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 12
+	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 2500*time.Millisecond,
 		between(r, 20*time.Millisecond, 150*time.Millisecond)
 	p.clients = clientPlan{own: true, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 30 * time.Millisecond,
 		elsewere: 1, extend: some(r, 0.3)}
@@ -339,6 +349,10 @@ func (p *plan) certainClocks(r *rand.Rand) {
 		p.ahead[r.IntN(p.masters)] = between(r, time.Hour, 20*time.Hour)
 	case "far clocks":
 		p.farOff(r)
+	case "drift":
+		for i := range p.rates {
+			p.rates[i] = 1.009
+		}
 	case "fast clocks":
 		p.rates[r.IntN(p.masters)] = 1.08
 	}

@@ -124,10 +124,11 @@ var guardMutations = []mutation{
 			{file: admQuarantine, old: "ttl/100 + 52*time.Millisecond + MaxAge }",
 				new: "ttl/100 + 52*time.Millisecond }"},
 		}},
-	{name: "a refused write excuses for ever", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "		case e.g.o.Mode == On && e.now.Sub(o.refused) < MaxAge:\n",
-			new: "		case !o.refused.IsZero():\n"},
-	}},
+	{name: "a refused write excuses for ever, with strict, too", room: admRoom, test: "TestStrictUnwritable",
+		finds: "granted while", edits: []edit{
+			{file: admQuarantine, old: "		case e.g.o.Mode == On && e.now.Sub(o.refused) < MaxAge:\n",
+				new: "		case !o.refused.IsZero():\n"},
+		}},
 	{name: "the count of packets is not compared with that of others", room: admRoom, test: "TestStorm", finds: second,
 		edits: []edit{
 			{file: admEvaluate, old: "k.admission == r.admission && m.o.Writes < k.writes {",

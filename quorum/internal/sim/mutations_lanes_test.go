@@ -19,9 +19,10 @@ var laneMutations = []mutation{
 			new: "	\"context\"\n	\"time\"\n\n	\"go.uber.org/zap\"\n"},
 		{file: laneEnds, old: "	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)\n}\n", new: releaseElsewhere},
 	}},
-	{name: "the answer to an earlier top-up ends a later one", family: "extended", finds: leftovers, edits: []edit{
-		{file: "internal/master/repairs_send.go", old: "pending.serial != e.serial || ", new: ""},
-	}},
+	{name: "the answer to an earlier top-up ends a later one", room: "./internal/master",
+		test: "TestAnswerToEarlierSendingEndsNothing", edits: []edit{
+			{file: "internal/master/repairs_send.go", old: "pending.serial != e.serial || ", new: ""},
+		}},
 	{name: "a broken lane forgets what the master misses", finds: leftovers, edits: []edit{
 		{file: laneRepair, old: "			r.state = repairIdle\n", new: "			s.remove(r)\n"},
 	}},

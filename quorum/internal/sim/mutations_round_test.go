@@ -114,7 +114,7 @@ var roundMutations = []mutation{
 		{file: checkItself, old: "	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}\n",
 			new: "	op := wire.Op{Kind: wire.Release, TokenAt: t}\n"},
 	}},
-	{name: "no drift taken off, with clocks that run fast", finds: exclusion, edits: []edit{
+	{name: "no drift taken off, with clocks that run fast", family: "drift", finds: exclusion, edits: []edit{
 		{file: "validity.go", old: "{ return ttl/100 + 2*time.Millisecond }", new: "{ return 0 }"},
 	}},
 	{name: "a caller that has left is not released", family: "none", finds: leftovers, edits: []edit{
