@@ -143,7 +143,7 @@ func TestDocsArchitecture(t *testing.T) {
 	if n := strings.Count(glossary, "\n| "); n < 1 || n > 24 {
 		t.Errorf("the glossary has %d rows", n+1)
 	}
-	folders, _, _ := strings.Cut(page, "\n## The way of one GET")
+	folders, _, _ := strings.Cut(page, "\n## The path of one GET")
 	for folder := range mayImport {
 		if name := filepath.Base(folder); folder != "deploy" && folder != "docs" && !strings.Contains(folders, name+"`") {
 			t.Errorf("it does not name the folder %s", folder)
