@@ -63,7 +63,7 @@ func (q *Quorum) ExtendAsync(ctx context.Context, r ExtendRequest, done func(tim
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
-	since := clock.Start() // of all keys: the validity is that of the key that was asked for first
+	since := clock.Start() // one clock for all keys: the shortest validity counts for them
 	if len(r.Keys) == 0 {
 		q.extend(kind, r.Key, r.Token, r.TTL, timeout, since, done)
 		return

@@ -17,7 +17,7 @@ const (
 type window struct {
 	size int
 
-	// The round: the attempts that began after it.
+	// The period between two changes of size: the attempts that began after it did.
 	since time.Time
 	n     int
 	sum   time.Duration
@@ -27,7 +27,7 @@ type window struct {
 // windowTarget is the time that an attempt should take if a majority of the masters is rtt away.
 func windowTarget(rtt time.Duration) time.Duration { return rtt + max(rtt, windowSlack) }
 
-// ended reports whether the attempt, which masters decided, ends the round.
+// ended reports whether the attempt, which masters decided, ends the period.
 func (w *window) ended(begun time.Time, took time.Duration, waits bool) bool {
 	if begun.Before(w.since) {
 		return false
@@ -38,7 +38,7 @@ func (w *window) ended(begun time.Time, took time.Duration, waits bool) bool {
 	return w.n >= w.size/2
 }
 
-// next begins a round with a new size.
+// next begins a period with a new size.
 func (w *window) next(now time.Time, target time.Duration) {
 	if mean := w.sum / time.Duration(w.n); w.full {
 		factor := float64(target) / float64(max(mean, 1))

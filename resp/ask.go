@@ -86,8 +86,8 @@ type waiting struct {
 
 	ended   <-chan struct{}  // the client's input has ended
 	blocked <-chan time.Time // ends blockedTime
-	last    <-chan time.Time // ends lastWords
-	written uint64           // bytes that the client had got when lastWords began
+	last    <-chan time.Time // ends lastReplyTimeout
+	written uint64           // bytes that the client had got when lastReplyTimeout began
 	gaveUp  bool             // the upstream's input was ended, too
 }
 
@@ -123,7 +123,7 @@ func (w *waiting) wait() (protocol.Decision, error) {
 				s.cut()
 				return protocol.Run, net.ErrClosed
 			}
-			w.awaitLastWords()
+			w.awaitLastReplies()
 		case <-s.up.copied:
 			if s.life.now() >= stateLingering {
 				s.discard()
@@ -152,12 +152,12 @@ func (w *waiting) unblock() {
 		s.life.end(causeFinish, EndClient)
 		netpoll.CloseWrite(s.up.conn)
 	}
-	w.awaitLastWords()
+	w.awaitLastReplies()
 }
 
-// awaitLastWords begins lastWords.
-func (w *waiting) awaitLastWords() {
-	w.written, w.last = w.p.s.progress.written.Load(), time.After(lastWords)
+// awaitLastReplies begins lastReplyTimeout.
+func (w *waiting) awaitLastReplies() {
+	w.written, w.last = w.p.s.progress.written.Load(), time.After(lastReplyTimeout)
 }
 
 // progresses reports whether the upstream is still answering requests, of which there may be many.

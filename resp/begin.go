@@ -205,7 +205,7 @@ func (r *runner) done(number uint64) {
 		return
 	}
 	s.pump.delivery.finish(nil)
-	r.goOn()
+	r.resumePump()
 }
 
 // complete notes that the reply is there. It returns true for the first call for the running
@@ -229,7 +229,7 @@ func (b *begun) complete(number uint64) bool {
 // waitReply finishes done if that has to wait, or if the connection ends.
 func (r *runner) waitReply(wait func() error) {
 	s := r.s
-	defer r.goOn()
+	defer r.resumePump()
 	defer s.contain("command")
 	var err error
 	if wait != nil {
@@ -244,8 +244,8 @@ func (r *runner) waitReply(wait func() error) {
 	}
 }
 
-// goOn lets the pump go on after a command whose reply was written, or cannot be.
-func (r *runner) goOn() {
+// resumePump lets the pump go on after a command whose reply was written, or cannot be.
+func (r *runner) resumePump() {
 	s, b := r.s, &r.begun
 	b.mu.Lock()
 	if !b.repliedLocked() {

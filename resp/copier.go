@@ -128,11 +128,11 @@ func (c *copier) relay(onLoop bool) (stop bool) {
 func (c *copier) deliver(number uint64, onLoop bool) {
 	c.s.proto.Deliver(number)
 	if onLoop {
-		c.s.srv.loops.poll.GiveWay()
+		c.s.srv.loops.poll.Yield()
 	}
 }
 
-// garbled ends the telling apart of frames: from here on everything passes, and lock commands go
+// garbled is called when the replies can no longer be told apart: from here on everything passes, and lock commands go
 // to the upstream, which does not know them.
 func (c *copier) garbled(onLoop bool) {
 	s := c.s

@@ -271,9 +271,9 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 // TestHungUpstreamKeepsNoPlaces: clients that have left do not wait for an upstream that hangs,
 // wherever they were.
 func TestHungUpstreamKeepsNoPlaces(t *testing.T) {
-	was := lastWords
-	t.Cleanup(func() { lastWords = was })
-	lastWords = 50 * time.Millisecond
+	was := lastReplyTimeout
+	t.Cleanup(func() { lastReplyTimeout = was })
+	lastReplyTimeout = 50 * time.Millisecond
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ type shared struct {
 // spawn runs f on a goroutine, for which the loops make room.
 func (sh *shared) spawn(f func()) {
 	sh.wg.Go(f)
-	sh.loops.poll.GiveWay()
+	sh.loops.poll.Yield()
 }
 
 // dial opens a connection to the upstream, after a pause if that has just failed.

@@ -128,9 +128,9 @@ func (s *Session) wake(cut bool) {
 	}
 }
 
-// lastWords bounds how long the upstream may take to answer, and close, after the client has ended
+// lastReplyTimeout bounds how long the upstream may take to answer, and close, after the client has ended
 // its input. Tests change it before they begin.
-var lastWords = 30 * time.Second
+var lastReplyTimeout = 30 * time.Second
 
 // finishUpstream passes the end of the client's input, err, to the upstream, and waits until the
 // client has its last replies.
@@ -146,7 +146,7 @@ func (s *Session) finishUpstream(err error) {
 	netpoll.CloseWrite(up)
 	select {
 	case <-copied:
-	case <-time.After(lastWords): // an upstream that hangs must not keep the place of a client that has left
+	case <-time.After(lastReplyTimeout): // an upstream that hangs must not keep the place of a client that has left
 		s.cut()
 	}
 }

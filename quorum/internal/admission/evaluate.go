@@ -57,7 +57,7 @@ func (e *evaluation) evaluateVoter(i int) {
 	case e.older[i]:
 		e.quarantine(i, causeOlder, record{})
 		return
-	case e.hurried(i):
+	case e.readmittedTooSoon(i):
 		e.quarantine(i, causeFlushed, record{})
 		return
 	}
@@ -80,9 +80,9 @@ func (e *evaluation) evaluateVoter(i int) {
 	}
 }
 
-// hurried reports whether a master was admitted again sooner after its last vote than a quarantine
+// readmittedTooSoon reports whether a master was admitted again sooner after its last vote than a quarantine
 // lasts, and not with the memory of before: others have taken a deployment for new.
-func (e *view) hurried(i int) bool {
+func (e *view) readmittedTooSoon(i int) bool {
 	m := &e.g.masters[i]
 	if m.last.id == "" || m.last.admission == m.rec.admission {
 		return false
@@ -246,7 +246,7 @@ func (g *Guard) otherSettings(i int) error {
 	return g.foreign(i, "belongs to proxies with "+differ(theirs, g.settings), sameSettings)
 }
 
-func (g *Guard) moving(i int) error {
+func (g *Guard) errMoving(i int) error {
 	return g.foreign(i, "is being moved to proxies with other settings", sameSettings)
 }
 

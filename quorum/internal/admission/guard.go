@@ -102,7 +102,7 @@ func (m *master) marked() bool { return m.rec.kind == recordMark && m.current() 
 // isNew reports whether the master carries the sign that it was blank while all were.
 func (m *master) isNew() bool { return m.rec.kind == recordNew && m.current() }
 
-// blank reports whether the master holds no state at all.
+// blank reports whether the master has neither a record nor any other field of our state.
 func (m *master) blank() bool { return m.rec.kind == recordNone && m.o.Fields == 0 }
 
 // lost reports whether the master is known to have lost its memory: it is marked so, or it was

@@ -42,7 +42,7 @@ func (e *evaluation) evaluateMarked(i int) {
 	off := g.o.Mode == Off
 	switch {
 	case m.rec.fingerprint != "" && m.rec.fingerprint != g.fingerprint:
-		e.refuse(i, g.moving(i))
+		e.refuse(i, g.errMoving(i))
 		return
 	case !off && e.older[i]:
 		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})

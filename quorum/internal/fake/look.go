@@ -155,7 +155,7 @@ func (m *Memory) Counter(field string) uint64 {
 
 // SetCounter sets a counter; 0 deletes it.
 func (m *Memory) SetCounter(field string, n uint64) {
-	if m.SetState(field, ""); n > 0 {
+	if m.SetState(field, ""); n > 0 { // counters begin at 1, so 0 leaves none
 		m.SetState(field, strconv.FormatUint(n, 10))
 	}
 }

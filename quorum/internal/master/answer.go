@@ -72,8 +72,8 @@ func (c *conn) report(r *wire.Reply, results []wire.Reply) {
 		if e.landed {
 			l.cfg.Host.Landed(l.cfg.Index, e.op.TokenAt, e.voters, e.voted)
 		}
-		if e.but != 0 {
-			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.but)
+		if e.lacked != 0 {
+			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.lacked)
 		}
 		if e.to == nil {
 			continue
@@ -197,7 +197,7 @@ func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		// The answer to a slot that stays closed is its number.
 		done := r.Kind == ':' && r.Int > 0
 		if (done || r.Is(0) && was.maybe) && e.to == nil && !l.status.closing { // maybe: before the answer was lost
-			e.but = was.but
+			e.lacked = was.lacked
 		}
 	case wire.TopUp:
 		was := l.repairs.answered(e, r, now)

@@ -124,6 +124,6 @@ func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, pending bool) {
 	if r == nil || !r.ends() {
 		return true, false
 	}
-	r.but |= masters
+	r.lacked |= masters
 	return r.state == repairSent, true
 }

@@ -35,7 +35,7 @@ type repair struct {
 	until  time.Time     // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
 	lives  time.Duration // how long the key can live once it has landed
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
-	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
+	lacked uint64        // Release: the masters that lacked the token when UNLOCK was answered
 	voters uint64        // TopUp: the masters whose grants made the lease
 	voted  time.Time     // TopUp: until then they keep it
 
@@ -155,7 +155,7 @@ func (s *repairs) merge(old *repair, r repair) {
 	} else if old.drop.After(r.drop) {
 		r.drop = old.drop
 	}
-	r.lives, r.but, r.unsent = max(r.lives, old.lives), r.but|old.but, old.unsent
+	r.lives, r.lacked, r.unsent = max(r.lives, old.lives), r.lacked|old.lacked, old.unsent
 	r.serial, r.maybe, r.alone = old.serial, old.maybe, old.alone
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {

@@ -149,7 +149,7 @@ var guardMutations = []mutation{
 		}},
 	{name: "a proxy that ran on does not contradict a new deployment", room: admRoom,
 		test: "TestAllMastersWipedBeforeAnotherStarts", finds: "after", edits: []edit{
-			{file: admEvaluate, old: "	case e.hurried(i):\n", new: "	case false:\n"},
+			{file: admEvaluate, old: "	case e.readmittedTooSoon(i):\n", new: "	case false:\n"},
 		}},
 	{name: "all must confirm", room: admRoom, test: "TestStorm", finds: "stops working", edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < len(g.masters):\n"},

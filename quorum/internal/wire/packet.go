@@ -24,8 +24,8 @@ type PacketReply struct {
 }
 
 // ParsePacket reads the reply to a packet of n operations. ok is false for anything else: an
-// error of the whole packet, of which no operation was carried out then, or the reply to another
-// request.
+// error of the whole packet, or the reply to another request. After an error other than -ERR no
+// operation of the packet was carried out.
 //
 //	< *4\r\n:1\r\n:1700000000\r\n:123456\r\n:42\r\n
 func ParsePacket(r *Reply, n int) (p PacketReply, ok bool) {

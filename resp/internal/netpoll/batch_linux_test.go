@@ -377,7 +377,7 @@ func TestWorkerGivesWay(t *testing.T) {
 					bring(t, r.conns[i], r.others[i], "x") // there is always more
 				}
 				if c.wakes {
-					r.ls.GiveWay()
+					r.ls.Yield()
 				}
 				return c.stops && i == 1
 			})

@@ -22,7 +22,7 @@ type Conn struct {
 	fd            int // -1 when closed; changed under the mu of both gates, so either is enough to use it
 	in, out       gate
 	watch         watch
-	thorough      atomic.Bool // a short read may be followed by the end of input, or by urgent data
+	untilEmpty    atomic.Bool // a short read may be followed by the end of input, or by urgent data
 	wants         atomic.Bool // a writer waits, or is about to wait, until the socket takes more
 }
 
@@ -42,7 +42,7 @@ func (c *Conn) readLocked(b []byte) (n int, err error) {
 		case n == 0:
 			return 0, io.EOF
 		default:
-			c.in.ready = n == len(b) || c.thorough.Load()
+			c.in.ready = n == len(b) || c.untilEmpty.Load()
 			return n, nil
 		}
 	}

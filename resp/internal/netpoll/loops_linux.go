@@ -24,7 +24,7 @@ type Loops struct {
 	afterBatch func()        // may be nil
 	set        int           // the epoll set, which all workers share
 	nudge      int           // an eventfd in the set, never read; a write to it makes a parked worker look
-	woken      atomic.Uint32 // counts GiveWay
+	woken      atomic.Uint32 // counts Yield
 	wg         sync.WaitGroup
 
 	mu      sync.Mutex // taken after that of a gate
@@ -55,8 +55,8 @@ func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 		return nil, false
 	}
 	k := &Conn{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
-	k.in.ready = true           // it was not tried
-	k.thorough.Store(!isTCP(c)) // a read of a Unix socket also ends where descriptors were passed
+	k.in.ready = true             // it was not tried
+	k.untilEmpty.Store(!isTCP(c)) // a read of a Unix socket also ends where descriptors were passed
 	if err := ls.add(k); err != nil {
 		unix.Close(fd)
 		return nil, false
@@ -96,10 +96,10 @@ func (ls *Loops) forget(fd int) {
 	ls.conns[fd] = nil
 }
 
-// GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a
+// Yield makes the workers that run return to the scheduler soon. A callback that wakes a
 // goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
 // for goroutines that the package wakes itself, ended callbacks included.
-func (ls *Loops) GiveWay() { ls.woken.Add(1) }
+func (ls *Loops) Yield() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.
 func (ls *Loops) Close() {

@@ -20,7 +20,7 @@ func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net
 		c, other := adopted(t, ls, "tcp")
 		conns, others = append(conns, c), append(others, other)
 		collect(c, func() bool {
-			ls.GiveWay()
+			ls.Yield()
 			use(other)
 			return false
 		})

@@ -16,7 +16,7 @@ func NewLoops(afterBatch func()) *Loops { return &Loops{} }
 
 // Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
-func (*Loops) GiveWay()                       {}
+func (*Loops) Yield()                         {}
 func (*Loops) Close()                         {}
 
 // Conn is a socket that Loops watches. There is none on this system.

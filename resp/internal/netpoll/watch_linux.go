@@ -68,7 +68,7 @@ func (c *Conn) endUnlock(g *gate, err error) {
 	}
 	g.mu.Unlock()
 	if state != gateIdle {
-		c.loops.GiveWay()
+		c.loops.Yield()
 	}
 	if ended != nil {
 		ended(err)
@@ -179,7 +179,7 @@ func (c *Conn) Requeue() {
 // event notes what happened to the socket, and puts it into the queue if it is watched.
 func (c *Conn) event(events uint32) {
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
-		c.thorough.Store(true)
+		c.untilEmpty.Store(true)
 	}
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.wants.Load() {
 		c.out.mu.Lock()

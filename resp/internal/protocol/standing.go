@@ -85,7 +85,7 @@ func userOf(answer []byte) (user, why string) {
 		if err == nil && 0 < size && size <= longestUser && len(rest) == size+2 {
 			return string(rest[:size]), ""
 		}
-		return "", "a name that is too long"
+		return "", "no usable name"
 	case len(header) > 0:
 		return "", string(header[1:])
 	}
