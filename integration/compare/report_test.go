@@ -97,7 +97,7 @@ that connections are open, like those of a client in use.
 
 ## To be fair
 
-- The page that the libraries implement names these faults: Redis' "Distributed Locks with Redis" asks for
+- The page that the libraries implement names most of these faults: Redis' "Distributed Locks with Redis" asks for
   persistence with fsync, or for restarts delayed by the longest ttl ("Performance, Crash Recovery and fsync"), which is the
   operator's work; and for fencing tokens, and warns of clock steps ("Disclaimer about consistency"). If masters keep
   their locks, or come back late enough, a restart grants no lock twice. The page does not mention FLUSHALL.
