@@ -218,41 +218,48 @@ func TestTokenIsRequired(t *testing.T) {
 	down := someState()
 	down.Upstream.Up = false
 	f.state.Store(&down)
-	protected := []string{"/", "/page/page.js", "/page/table.js", "/metrics", "/events", "/locks", "/log-level",
-		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
-		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline"}
 	for name, edit := range map[string]func(*http.Request){
 		"nothing": nil, "wrong password": func(r *http.Request) { r.SetBasicAuth("s3cret", "s3cre") },
 		"wrong bearer": func(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret2") },
 		"no scheme":    func(r *http.Request) { r.Header.Set("Authorization", "s3cret") },
 		"empty":        func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, path := range protected {
-				if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" ||
-					strings.Contains(w.Body.String(), "s3cret") {
-					t.Errorf("%s with %s: %d", path, name, w.Code)
-				}
-			}
-			if w := f.ask("GET", "/readyz", edit); w.Code != 503 || w.Body.String() != "not ready\n" {
-				t.Errorf("/readyz with %s: %d %q", name, w.Code, w.Body)
-			}
-		})
+		t.Run(name, func(t *testing.T) { wantTokenAsked(t, f, edit) })
 	}
 	for name, edit := range map[string]func(*http.Request){
 		"password": func(r *http.Request) { r.SetBasicAuth("anybody", "s3cret") },
 		"bearer":   func(r *http.Request) { r.Header.Set("Authorization", "bearer s3cret") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{"/", "/metrics", "/locks", "/debug/pprof/heap"} {
-				if w := f.ask("GET", path, edit); w.Code != 200 {
-					t.Errorf("%s with the right %s: %d", path, name, w.Code)
-				}
-			}
-			if w := f.ask("GET", "/readyz", edit); !strings.Contains(w.Body.String(), "upstream 10.0.0.9:6379") {
-				t.Errorf("/readyz with the right %s: %q", name, w.Body)
-			}
-		})
+		t.Run(name, func(t *testing.T) { wantTokenTaken(t, f, edit) })
+	}
+}
+
+// wantTokenAsked: requests without the right token get 401, or of /readyz the status alone.
+func wantTokenAsked(t *testing.T, f *fixture, edit func(*http.Request)) {
+	t.Helper()
+	for _, path := range []string{"/", "/page/page.js", "/page/table.js", "/metrics", "/events", "/locks", "/log-level",
+		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
+		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline"} {
+		if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" ||
+			strings.Contains(w.Body.String(), "s3cret") {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := f.ask("GET", "/readyz", edit); w.Code != 503 || w.Body.String() != "not ready\n" {
+		t.Errorf("/readyz: %d %q", w.Code, w.Body)
+	}
+}
+
+// wantTokenTaken: requests with the right token are served, and /readyz shows details.
+func wantTokenTaken(t *testing.T, f *fixture, edit func(*http.Request)) {
+	t.Helper()
+	for _, path := range []string{"/", "/metrics", "/locks", "/debug/pprof/heap"} {
+		if w := f.ask("GET", path, edit); w.Code != 200 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := f.ask("GET", "/readyz", edit); !strings.Contains(w.Body.String(), "upstream 10.0.0.9:6379") {
+		t.Errorf("/readyz: %q", w.Body)
 	}
 }
 
@@ -339,30 +346,11 @@ func TestLocks(t *testing.T) {
 		{Key: "b", TTL: -1, Mode: "limit", Holders: 1,
 			Slots: []stat.Slot{{Slot: 3, Fence: 1 << 52, Owner: "\x00", TTL: time.Second}}}}
 	f.next = 1<<63 + 3
-	read := func(target string) (page lockPage) {
-		t.Helper()
-		w := f.ask("GET", target, nil)
-		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
-			t.Fatalf("%s: %d %q %v", target, w.Code, w.Body, err)
-		}
-		return page
-	}
-	page := read("/locks")
-	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil ||
-		*l.Age != 2000 || l.Waiting != 1 {
-		t.Errorf("got %+v", l)
-	}
-	if l := page.Locks[1]; l.Mode != "limit" || l.Holders != 1 || len(l.Slots) != 1 ||
-		l.Slots[0] != (slotReport{3, `\x00`, "4503599627370496", 1000}) {
-		t.Errorf("got %+v", l)
-	}
-	if page.Cursor != "9223372036854775811" || page.Locks[1].Age != nil {
-		t.Errorf("got cursor %s, age %v", page.Cursor, page.Locks[1].Age)
-	}
+	wantLocksShown(t, f.readLocks(t))
 	if n := f.asked.Load(); n != pageScans {
 		t.Errorf("%d SCANs for a page with few locks, want %d", n, pageScans)
 	}
-	read("/locks")
+	f.readLocks(t)
 	if n := f.asked.Load(); n != pageScans {
 		t.Error("the same question was asked twice within a second")
 	}
@@ -387,5 +375,31 @@ func TestLocks(t *testing.T) {
 		if w := f.ask("GET", bad, nil); w.Code != 400 {
 			t.Errorf("%.30s: %d", bad, w.Code)
 		}
+	}
+}
+
+// readLocks returns the first page of locks.
+func (f *fixture) readLocks(t *testing.T) (page lockPage) {
+	t.Helper()
+	w := f.ask("GET", "/locks", nil)
+	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
+		t.Fatalf("/locks: %d %q %v", w.Code, w.Body, err)
+	}
+	return page
+}
+
+// wantLocksShown: the page has the fields of both locks of TestLocks, and its cursor.
+func wantLocksShown(t *testing.T, page lockPage) {
+	t.Helper()
+	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil ||
+		*l.Age != 2000 || l.Waiting != 1 {
+		t.Errorf("got %+v", l)
+	}
+	if l := page.Locks[1]; l.Mode != "limit" || l.Holders != 1 || len(l.Slots) != 1 ||
+		l.Slots[0] != (slotReport{3, `\x00`, "4503599627370496", 1000}) {
+		t.Errorf("got %+v", l)
+	}
+	if page.Cursor != "9223372036854775811" || page.Locks[1].Age != nil {
+		t.Errorf("got cursor %s, age %v", page.Cursor, page.Locks[1].Age)
 	}
 }

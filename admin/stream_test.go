@@ -39,9 +39,25 @@ func TestStreamSendsHistoryThenReports(t *testing.T) {
 	if resp, err := http.Get(url + "/events"); err != nil || resp.StatusCode != 503 {
 		t.Errorf("one too many: %v %v", resp.Status, err)
 	}
-	var events []string
-	lines := bufio.NewScanner(bodies[0])
-	for len(events) < 4 && lines.Scan() {
+	events := readEvents(t, bodies[0], 4)
+	if want := []string{"history", "report", "report", "report"}; !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+	f.Close(t.Context())
+	for _, b := range bodies {
+		if _, err := io.Copy(io.Discard, b); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
+			!errors.Is(err, bufio.ErrBufferFull) {
+			t.Logf("end of a stream: %v", err)
+		}
+	}
+}
+
+// readEvents returns the names of the first n events, and checks the reports among them. Reports
+// after the second event have a sample.
+func readEvents(t *testing.T, body io.Reader, n int) (events []string) {
+	t.Helper()
+	lines := bufio.NewScanner(body)
+	for len(events) < n && lines.Scan() {
 		name, isEvent := strings.CutPrefix(lines.Text(), "event: ")
 		data, isData := strings.CutPrefix(lines.Text(), "data: ")
 		if isEvent {
@@ -53,16 +69,7 @@ func TestStreamSendsHistoryThenReports(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"history", "report", "report", "report"}; !slices.Equal(events, want) {
-		t.Errorf("events %q, want %q", events, want)
-	}
-	f.Close(t.Context())
-	for _, b := range bodies {
-		if _, err := io.Copy(io.Discard, b); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
-			!errors.Is(err, bufio.ErrBufferFull) {
-			t.Logf("end of a stream: %v", err)
-		}
-	}
+	return events
 }
 
 // checkReport reads a report about someState.

@@ -346,17 +346,24 @@ func TestBegunPanics(t *testing.T) {
 				if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
 					t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
 				}
-				if len(late) > 0 {
-					(<-late)() // is no second reply
-				}
-				if tt.want[0] == '-' {
-					wantEnd(t, r)
-				}
+				wantNothingAfter(t, late, r, tt.want)
 				if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
 					t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
 				}
 			}
 		})
+	}
+}
+
+// wantNothingAfter: an answer that comes late is no second reply, and an error reply ends the
+// connection.
+func wantNothingAfter(t *testing.T, late <-chan func(), r io.Reader, reply string) {
+	t.Helper()
+	if len(late) > 0 {
+		(<-late)()
+	}
+	if reply[0] == '-' {
+		wantEnd(t, r)
 	}
 }
 

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"go/ast"
 	goparser "go/parser"
 	"go/token"
@@ -67,25 +66,36 @@ func literals(t *testing.T, folder string) iter.Seq2[string, string] {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
-			file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				return err
-			}
-			for n := range ast.Preorder(file) {
-				literal, ok := n.(*ast.BasicLit)
-				if !ok || literal.Kind != token.STRING {
-					continue
-				}
-				if text, err := strconv.Unquote(literal.Value); err != nil || !yield(path, text) {
-					return cmp.Or(err, filepath.SkipAll)
+			texts, err := literalsOf(path)
+			for _, text := range texts {
+				if !yield(path, text) {
+					return filepath.SkipAll
 				}
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// literalsOf returns the strings in a file of Go, up to one that cannot be read.
+func literalsOf(path string) (texts []string, err error) {
+	file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	for n := range ast.Preorder(file) {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			text, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				return texts, err
+			}
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
 }
 
 // TestDocsGrammar: the reference has a section for each command, and the parser takes the form that
@@ -99,53 +109,69 @@ func TestDocsGrammar(t *testing.T) {
 	s := New(Options{Locker: &fakeLocker{}, Inspector: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for name, how := range s.commands {
-		title := strings.ToUpper(name)
-		_, section, found := strings.Cut(page, "\n## "+title+"\n")
-		if !found {
-			t.Errorf("the reference has no section %s", title)
-			continue
-		}
-		form := regexp.MustCompile("^\n`" + title + " ([^`]*)`").FindStringSubmatch(section)
-		if form == nil {
-			if name != "lockproxy" { // its subcommands have forms of their own: TestDocsHelp
-				t.Errorf("the section %s shows no form", title)
+		t.Run(name, func(t *testing.T) {
+			title := strings.ToUpper(name)
+			_, section, found := strings.Cut(page, "\n## "+title+"\n")
+			if !found {
+				t.Fatalf("the reference has no section %s", title)
 			}
-			continue
-		}
-		if row := "\n| `" + title + " " + strings.ReplaceAll(form[1], "|", `\|`) + "` |"; !strings.Contains(string(readme), row) {
-			t.Errorf("the README lacks%s", row)
-		}
-		if line := regexp.MustCompile(`\b(key|ttl|n|timeout|label|token|fence)\b`).ReplaceAllString(title+" "+form[1], "<$1>"); !slices.Contains(lockHelp, line) {
-			t.Errorf("LOCK HELP lacks %s", line)
-		}
-		must, options, _ := strings.Cut(form[1], " [")
-		required := exampleOf(must)
-		var all [][]byte
-		for _, option := range optionsOf("[" + options) {
-			argv := slices.Concat(required, exampleOf(option))
-			if _, err := how.parse(argv); err != nil {
-				t.Errorf("%s %q: %v", title, argv, err)
+			form := regexp.MustCompile("^\n`" + title + " ([^`]*)`").FindStringSubmatch(section)
+			if form == nil {
+				if name != "lockproxy" { // its subcommands have forms of their own: TestDocsHelp
+					t.Errorf("the section %s shows no form", title)
+				}
+				return
 			}
-			if _, err := how.parse(slices.Concat(argv, exampleOf(option))); err == nil {
-				t.Errorf("%s takes %s twice", title, option)
-			}
-			if _, err := how.parse(append(argv, []byte("more"))); err == nil {
-				t.Errorf("%s takes more than its form", title)
-			}
-			// of KEYS, SHARED and LIMIT a command takes one
-			if !strings.HasPrefix(option, "KEYS") && !strings.HasPrefix(option, "SHARED") {
-				all = append(all, exampleOf(option)...)
-			}
-		}
-		for _, argv := range [][][]byte{required, slices.Concat(required, all)} {
-			if _, err := how.parse(argv); err != nil {
-				t.Errorf("%s %q: %v", title, argv, err)
-			}
-		}
-		if _, err := how.parse(required[:len(required)-1]); err == nil {
-			t.Errorf("%s takes less than its form", title)
+			wantFormRepeated(t, string(readme), title+" "+form[1])
+			wantFormParsed(t, title, how.parse, form[1])
+		})
+	}
+}
+
+// wantFormRepeated: the README's table and LOCK HELP show the form of a command.
+func wantFormRepeated(t *testing.T, readme, form string) {
+	t.Helper()
+	if row := "\n| `" + strings.ReplaceAll(form, "|", `\|`) + "` |"; !strings.Contains(readme, row) {
+		t.Errorf("the README lacks%s", row)
+	}
+	words := regexp.MustCompile(`\b(key|ttl|n|timeout|label|token|fence)\b`)
+	if line := words.ReplaceAllString(form, "<$1>"); !slices.Contains(lockHelp, line) {
+		t.Errorf("LOCK HELP lacks %s", line)
+	}
+}
+
+// wantFormParsed: try takes what the form of a command requires, with each option once, and with
+// all options that go together. It takes neither less nor more.
+func wantFormParsed(t *testing.T, title string, try parse, form string) {
+	t.Helper()
+	takes := func(argv [][]byte) {
+		t.Helper()
+		if _, err := try(argv); err != nil {
+			t.Errorf("%s %q: %v", title, argv, err)
 		}
 	}
+	refuses := func(argv [][]byte, what string) {
+		t.Helper()
+		if _, err := try(argv); err == nil {
+			t.Errorf("%s takes %s", title, what)
+		}
+	}
+	must, options, _ := strings.Cut(form, " [")
+	required := exampleOf(must)
+	var all [][]byte
+	for _, option := range optionsOf("[" + options) {
+		argv := slices.Concat(required, exampleOf(option))
+		takes(argv)
+		refuses(slices.Concat(argv, exampleOf(option)), option+" twice")
+		refuses(append(argv, []byte("more")), "more than its form")
+		// of KEYS, SHARED and LIMIT a command takes one
+		if !strings.HasPrefix(option, "KEYS") && !strings.HasPrefix(option, "SHARED") {
+			all = append(all, exampleOf(option)...)
+		}
+	}
+	takes(required)
+	takes(slices.Concat(required, all))
+	refuses(required[:len(required)-1], "less than its form")
 }
 
 // optionsOf returns the options in a form like [A | B n] [C x [D]]: A, B n, C x D.

@@ -24,53 +24,104 @@ func packetServer(answer func(user, key string) string) (opts Options, dials *at
 	return Options{Name: "slow", Addr: "10.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {
 		dials.Add(1)
 		client, server := net.Pipe()
-		came := make(chan []string, 2*packet)
-		go func() {
-			defer close(came)
-			for r := bufio.NewReader(server); ; {
-				line := request(r)
-				if line == "" {
-					return
-				}
-				came <- strings.Fields(line)
-			}
-		}()
-		go func() {
-			defer server.Close()
-			for first := range came {
-				time.Sleep(packetTime)
-				var replies strings.Builder
-				for words, ended := first, false; words != nil && !ended; {
-					switch {
-					case words[0] == "acl":
-						text := answer(words[2], words[4])
-						ended = text == ""
-						replies.WriteString(text)
-					case words[0] == "hello":
-						replies.WriteString("-ERR unknown command 'hello'\r\n")
-					default:
-						replies.WriteString("+OK\r\n")
-					}
-					select {
-					case words = <-came:
-					default:
-						words = nil
-					}
-					if ended {
-						io.WriteString(server, replies.String())
-						for range came {
-						}
-						return
-					}
-				}
-				io.WriteString(server, replies.String())
-			}
-		}()
+		requests := make(chan []string, 2*packet)
+		go readRequests(server, requests)
+		go answerPackets(server, requests, answer)
 		return client, nil
 	}}, dials
 }
 
+// readRequests passes on the words of each request until the connection ends.
+func readRequests(server net.Conn, requests chan<- []string) {
+	defer close(requests)
+	r := bufio.NewReader(server)
+	for line := request(r); line != ""; line = request(r) {
+		requests <- strings.Fields(line)
+	}
+}
+
+// answerPackets sends the replies to a packet of requests at once. After an answer "" it closes
+// the connection, but not before the client does.
+func answerPackets(server net.Conn, requests <-chan []string, answer func(user, key string) string) {
+	defer server.Close()
+	for first := range requests {
+		time.Sleep(packetTime)
+		var replies strings.Builder
+		ended := false
+		for words := first; words != nil && !ended; words = pending(requests) {
+			reply := replyTo(words, answer)
+			replies.WriteString(reply)
+			ended = reply == ""
+		}
+		io.WriteString(server, replies.String())
+		if ended {
+			for range requests {
+			}
+		}
+	}
+}
+
+// pending returns the next request if it has come, else nil.
+func pending(requests <-chan []string) []string {
+	select {
+	case words := <-requests:
+		return words
+	default:
+		return nil
+	}
+}
+
+// replyTo returns the reply to a request, "" if answer ends the answering.
+func replyTo(words []string, answer func(user, key string) string) string {
+	switch words[0] {
+	case "acl":
+		return answer(words[2], words[4])
+	case "hello":
+		return "-ERR unknown command 'hello'\r\n"
+	default:
+		return "+OK\r\n"
+	}
+}
+
 const packetTime = 5 * time.Millisecond
+
+// flood is user a, who asks about many fresh keys at once.
+type flood struct {
+	wg               sync.WaitGroup
+	granted, refused atomic.Int32
+}
+
+// ask asks about n keys, each in a goroutine of its own. Every question is granted, or refused
+// because too many others wait.
+func (f *flood) ask(t *testing.T, p *Permission, n int) {
+	for i := range n {
+		f.wg.Go(func() {
+			switch refusal, err := p.MayWrite(t.Context(), "a", fmt.Sprint("fresh-", i)); {
+			case refusal == "" && err == nil:
+				f.granted.Add(1)
+			case errors.Is(err, errTooMany):
+				f.refused.Add(1)
+			default:
+				t.Errorf("a got %q, %v", refusal, err)
+			}
+		})
+	}
+}
+
+// answered is the number of questions that were granted or refused.
+func (f *flood) answered() int32 { return f.granted.Load() + f.refused.Load() }
+
+// wantQuickGrant: user b, who asks about a key, gets the right within three packets.
+func wantQuickGrant(t *testing.T, p *Permission, key string) {
+	t.Helper()
+	start := time.Now()
+	if refusal, err := p.MayWrite(t.Context(), "b", key); refusal != "" || err != nil {
+		t.Errorf("b got %q, %v", refusal, err)
+	}
+	if took := time.Since(start); took > 3*packetTime {
+		t.Errorf("b waited %v, want %v at most", took, 3*packetTime)
+	}
+}
 
 // TestFloodDelaysNoOtherUser: a user who asks about thousands of fresh keys does not make others
 // wait, and has only questions of his own refused.
@@ -82,41 +133,23 @@ func TestFloodDelaysNoOtherUser(t *testing.T) {
 		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // connects
 			t.Fatal(err)
 		}
-		var wg sync.WaitGroup
-		var granted, refused atomic.Int32
-		flood := time.Now()
-		for i := range 5000 {
-			wg.Go(func() {
-				switch refusal, err := p.MayWrite(t.Context(), "a", fmt.Sprint("fresh-", i)); {
-				case refusal == "" && err == nil:
-					granted.Add(1)
-				case errors.Is(err, errTooMany):
-					refused.Add(1)
-				default:
-					t.Errorf("a got %q, %v", refusal, err)
-				}
-			})
-		}
+		start := time.Now()
+		var a flood
+		a.ask(t, p, 5000)
 		synctest.Wait()
 		during := 0
 		for i := range 20 {
-			start := time.Now()
-			if refusal, err := p.MayWrite(t.Context(), "b", fmt.Sprint("key-", i)); refusal != "" || err != nil {
-				t.Errorf("b got %q, %v", refusal, err)
-			}
-			if took := time.Since(start); took > 3*packetTime {
-				t.Errorf("b waited %v, want %v at most", took, 3*packetTime)
-			}
-			if granted.Load()+refused.Load() < 5000 {
+			wantQuickGrant(t, p, fmt.Sprint("key-", i))
+			if a.answered() < 5000 {
 				during++
 			}
 		}
-		wg.Wait()
-		if took := time.Since(flood); took > 30*packetTime || during < 5 || dials.Load() != 1 {
+		a.wg.Wait()
+		if took := time.Since(start); took > 30*packetTime || during < 5 || dials.Load() != 1 {
 			t.Errorf("the flood took %v, %d questions of b fell into it, over %d connections", took, during, dials.Load())
 		}
-		if granted.Load() < maxWaiting || granted.Load()+refused.Load() != 5000 {
-			t.Errorf("of a %d were granted, %d refused", granted.Load(), refused.Load())
+		if a.granted.Load() < maxWaiting || a.answered() != 5000 {
+			t.Errorf("of a %d were granted, %d refused", a.granted.Load(), a.refused.Load())
 		}
 	})
 }
@@ -139,23 +172,9 @@ func TestWritableFiltersInOrder(t *testing.T) {
 		if refusal, err := p.MayWrite(t.Context(), "a", "known"); refusal != "" || err != nil {
 			t.Fatal(refusal, err)
 		}
-		keys, want := []string{"known"}, []string{"known"}
-		for i := range 999 {
-			key := fmt.Sprint("key-", i)
-			if keys = append(keys, key); i%10 != 0 {
-				want = append(want, key)
-			}
-		}
-		list := func() []string {
-			t.Helper()
-			may, err := p.Writable(t.Context(), "a", keys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return may
-		}
+		keys, want := thousandKeys()
 		start := time.Now()
-		if may := list(); !slices.Equal(may, want) || asked.Load() != 1000 {
+		if may := writable(t, p, keys); !slices.Equal(may, want) || asked.Load() != 1000 {
 			t.Errorf("%d keys of %d, want %d; asked %d times", len(may), len(keys), len(want), asked.Load())
 		}
 		if took := time.Since(start); took > 2*4*packetTime { // a packet may be split in two
@@ -166,16 +185,45 @@ func TestWritableFiltersInOrder(t *testing.T) {
 		}
 		time.Sleep(verdictLasts)
 		lost.Store(true)
-		if may := list(); len(may) != len(want)-1 || may[0] == "known" {
-			t.Errorf("a right that was lost: %q", may[:2])
-		}
-		if refusal, known := p.Known("a", "known"); refusal != "no" || !known {
-			t.Errorf("what the list learned of a known key does not count: %q, %v", refusal, known)
-		}
+		wantRightLost(t, p, keys, len(want)-1)
 		if may, err := p.Writable(t.Context(), "a", nil); len(may) != 0 || err != nil {
 			t.Errorf("no keys: %q, %v", may, err)
 		}
 	})
+}
+
+// thousandKeys returns "known" and 999 others, and want, those that do not end in 0.
+func thousandKeys() (keys, want []string) {
+	keys, want = []string{"known"}, []string{"known"}
+	for i := range 999 {
+		key := fmt.Sprint("key-", i)
+		if keys = append(keys, key); i%10 != 0 {
+			want = append(want, key)
+		}
+	}
+	return keys, want
+}
+
+// writable returns the keys that user a may write, in the order of keys.
+func writable(t *testing.T, p *Permission, keys []string) []string {
+	t.Helper()
+	may, err := p.Writable(t.Context(), "a", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return may
+}
+
+// wantRightLost: the list leaves out "known", its first key, of which n others remain, and the
+// answer to the list replaces the remembered one.
+func wantRightLost(t *testing.T, p *Permission, keys []string, n int) {
+	t.Helper()
+	if may := writable(t, p, keys); len(may) != n || may[0] == "known" {
+		t.Errorf("a right that was lost: %q", may[:2])
+	}
+	if refusal, known := p.Known("a", "known"); refusal != "no" || !known {
+		t.Errorf("what the list learned of a known key does not count: %q, %v", refusal, known)
+	}
 }
 
 // TestWritableIsBounded: however many lists are asked for, and however slowly the upstream

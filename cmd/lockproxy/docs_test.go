@@ -113,11 +113,7 @@ func TestDocsProse(t *testing.T) {
 	for _, path := range documents(t) {
 		var lengths []int
 		for _, p := range paragraphs(readDocument(t, path)) {
-			for line := range strings.SplitSeq(p.text, "\n") {
-				if len([]rune(line)) > 100 && !p.cell {
-					t.Errorf("%s: a line of over 100 columns: %s", path, line)
-				}
-			}
+			wantShortLines(t, path, p)
 			for _, s := range sentences(p.text) {
 				n := len(strings.Fields(s))
 				if n > 40 {
@@ -133,6 +129,16 @@ func TestDocsProse(t *testing.T) {
 			t.Errorf("%s has no prose", path)
 		} else if median := lengths[len(lengths)/2]; median >= 18 {
 			t.Errorf("%s: half of the sentences have %d words or more", path, median)
+		}
+	}
+}
+
+// wantShortLines: the lines of p end before column 100, unless p is a cell of a table.
+func wantShortLines(t *testing.T, path string, p paragraph) {
+	t.Helper()
+	for line := range strings.SplitSeq(p.text, "\n") {
+		if len([]rune(line)) > 100 && !p.cell {
+			t.Errorf("%s: a line of over 100 columns: %s", path, line)
 		}
 	}
 }

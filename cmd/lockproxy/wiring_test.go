@@ -53,14 +53,15 @@ func TestQuorumGetsVotingSettings(t *testing.T) {
 
 // TestMissingMajorityIsLogged: the log reports a missing majority exactly if it is missing.
 func TestMissingMajorityIsLogged(t *testing.T) {
+	type dial = func(context.Context, string, string) (net.Conn, error)
 	for name, c := range map[string]struct {
-		hung, down int // of five masters
-		warns      bool
+		dials []dial // of the first of five masters
+		warns bool
 	}{
-		"all vote":              {0, 0, false},
-		"a majority, one hangs": {1, 1, false},
-		"three are down":        {0, 3, true},
-		"three hang":            {3, 0, true},
+		"all vote":              {nil, false},
+		"a majority, one hangs": {[]dial{dialHangs, dialRefused}, false},
+		"three are down":        {[]dial{dialRefused, dialRefused, dialRefused}, true},
+		"three hang":            {[]dial{dialHangs, dialHangs, dialHangs}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,14 +72,8 @@ func TestMissingMajorityIsLogged(t *testing.T) {
 				defer memory.Close()
 				o := quorumOptions(conf.Config{}, memory, nil, nil, zap.NewNop())
 				o.MaxTTL, o.Guard, o.Adopt = time.Minute, quorum.GuardOff, nil
-				for i := range o.Masters[:c.hung+c.down] {
-					o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-						if i >= c.hung {
-							return nil, syscall.ECONNREFUSED
-						}
-						<-ctx.Done()
-						return nil, ctx.Err()
-					}
+				for i, dial := range c.dials {
+					o.Masters[i].Dial = dial
 				}
 				q, err := quorum.New(o)
 				if err != nil {
@@ -93,6 +88,17 @@ func TestMissingMajorityIsLogged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// dialHangs dials a master that does not answer.
+func dialHangs(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// dialRefused dials a master that is down.
+func dialRefused(context.Context, string, string) (net.Conn, error) {
+	return nil, syscall.ECONNREFUSED
 }
 
 // TestUpstreamIDHasNoCredentials: what proxies on other machines may reach has one name

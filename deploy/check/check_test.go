@@ -185,21 +185,7 @@ func TestDebianPackage(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("packages: %q, %v", found, err)
 	}
-	for _, folder := range []string{"/var/lib/dpkg/updates", "/var/lib/dpkg/info"} {
-		if err := os.MkdirAll(root+folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, file := range []string{"/var/lib/dpkg/status", "/var/lib/dpkg/available"} {
-		if err := os.WriteFile(root+file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dpkg := func(args ...string) string {
-		t.Helper()
-		return run(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-not-root",
-			"--log=/dev/null"}, args...)...)
-	}
+	dpkg := dpkgIn(t, root)
 	dpkg("--install", found[0])
 	if got := run(t, root+"/usr/bin/lockproxy", "--version"); !strings.Contains(got, "v1.2.3") {
 		t.Errorf("it is %s", got)
@@ -229,6 +215,26 @@ func TestDebianPackage(t *testing.T) {
 	dpkg("--purge", "lockproxy")
 	if _, err := os.Stat(root + "/usr/bin/lockproxy"); err == nil {
 		t.Error("it is still there when purged")
+	}
+}
+
+// dpkgIn prepares a folder for dpkg, and returns a function that runs dpkg there.
+func dpkgIn(t *testing.T, root string) func(args ...string) string {
+	t.Helper()
+	for _, folder := range []string{"/var/lib/dpkg/updates", "/var/lib/dpkg/info"} {
+		if err := os.MkdirAll(root+folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"/var/lib/dpkg/status", "/var/lib/dpkg/available"} {
+		if err := os.WriteFile(root+file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(args ...string) string {
+		t.Helper()
+		return run(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-not-root",
+			"--log=/dev/null"}, args...)...)
 	}
 }
 

@@ -221,8 +221,7 @@ func (l *load) run() (loadResult, error) {
 	return r, nil
 }
 
-// work locks and unlocks until the deadline. It counts pairs granted in the span. With Settle it
-// notes the times of later LOCKs, too: the slowest are answered after the end.
+// work locks and unlocks until the deadline.
 func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 	for {
 		sent := time.Now()
@@ -238,10 +237,7 @@ func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 			continue
 		}
 		if l.order.Contend {
-			if last := l.unlocked.Load(); last > 0 && granted.Before(deadline) {
-				w.hands = append(w.hands, granted.Sub(l.begun)-time.Duration(last))
-			}
-			l.unlocked.Store(int64(time.Since(l.begun)))
+			l.noteHandOver(w, granted, deadline)
 		}
 		if err := w.unlock(l.ctx, w.key); err != nil {
 			if w.fail(err) {
@@ -249,16 +245,31 @@ func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 			}
 			continue
 		}
-		took, inSpan := granted.Sub(sent), granted.Before(deadline)
-		if granted.Sub(l.begun) < l.order.Settle {
-			continue
-		}
-		if inSpan || l.order.Settle > 0 {
-			w.locks = append(w.locks, took)
-		}
-		if inSpan {
-			w.both = append(w.both, time.Since(sent))
-		}
+		l.notePair(w, sent, granted, deadline)
+	}
+}
+
+// noteHandOver notes the time from the last UNLOCK of any worker to a LOCK granted in the span.
+// The next UNLOCK follows it.
+func (l *load) noteHandOver(w *worker, granted, deadline time.Time) {
+	if last := l.unlocked.Load(); last > 0 && granted.Before(deadline) {
+		w.hands = append(w.hands, granted.Sub(l.begun)-time.Duration(last))
+	}
+	l.unlocked.Store(int64(time.Since(l.begun)))
+}
+
+// notePair counts a pair granted in the span. With Settle it notes the times of later LOCKs, too:
+// the slowest are answered after the end.
+func (l *load) notePair(w *worker, sent, granted, deadline time.Time) {
+	took, inSpan := granted.Sub(sent), granted.Before(deadline)
+	if granted.Sub(l.begun) < l.order.Settle {
+		return
+	}
+	if inSpan || l.order.Settle > 0 {
+		w.locks = append(w.locks, took)
+	}
+	if inSpan {
+		w.both = append(w.both, time.Since(sent))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,30 +36,9 @@ func startDeployment(t testing.TB, maxTTL string, flags ...string) *deployment {
 // work keeps clients busy until the test ends: some lock and unlock, some queue for one key.
 func (d *deployment) work(t testing.TB) {
 	stop := make(chan struct{})
-	done := make(chan struct{}, 16)
-	clients := 0
+	var wg sync.WaitGroup
 	run := func(f func(c *lab.Conn, n int) error) {
-		clients++
-		go func() {
-			defer func() { done <- struct{}{} }()
-			for n := 0; ; n++ {
-				c, err := lab.Connect(d.Proxies[0].Addr)
-				for ; err == nil; n++ {
-					select {
-					case <-stop:
-						c.Close()
-						return
-					default:
-						err = f(c, n)
-					}
-				}
-				select {
-				case <-stop:
-					return
-				case <-time.After(50 * time.Millisecond): // until the proxy is back
-				}
-			}
-		}()
+		wg.Go(func() { keepBusy(d.Proxies[0].Addr, f, stop) })
 	}
 	pause := func() { <-time.After(5 * time.Millisecond) }
 	for i := range 6 {
@@ -88,10 +68,30 @@ func (d *deployment) work(t testing.TB) {
 	})
 	t.Cleanup(func() {
 		close(stop)
-		for range clients {
-			<-done
-		}
+		wg.Wait()
 	})
+}
+
+// keepBusy calls f, each time with another n, until stop is closed. After an error it connects
+// again.
+func keepBusy(addr string, f func(c *lab.Conn, n int) error, stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		c, err := lab.Connect(addr)
+		for ; err == nil; n++ {
+			select {
+			case <-stop:
+				c.Close()
+				return
+			default:
+				err = f(c, n)
+			}
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(50 * time.Millisecond): // until the proxy is back
+		}
+	}
 }
 
 // The page shows operators a deployment at work, while a master is killed and restarts empty.

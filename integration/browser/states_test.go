@@ -120,32 +120,34 @@ func (p *tab) everyWidth(t *testing.T, name string) {
 		if width < 600 {
 			height, scale = 844, 2
 		}
-		for _, dark := range []bool{false, true} {
-			if dark && i%2 == 1 {
-				continue
-			}
-			p.look(width, height, scale, dark)
-			p.wait("charts of that width", `[...document.querySelectorAll('.chart svg')].every(s => Math.abs(s.viewBox.baseVal.width - s.clientWidth) < 2)`)
-			look := fmt.Sprintf("%s-%d", name, width)
-			if dark {
-				look += "-dark"
-			}
-			if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > int(width) {
-				t.Errorf("%s: got a page %d wide, want it to fit", look, wide)
-			}
-			if bad := eval[[]string](p, contrast); len(bad) > 0 {
-				t.Errorf("%s: got too little contrast: %q", look, bad)
-			}
-			if bad := eval[[]string](p, clipped); len(bad) > 0 {
-				t.Errorf("%s: got text that does not fit: %q", look, bad)
-			}
-			p.shoot(filepath.Join(t.ArtifactDir(), look+".png"))
+		look := fmt.Sprintf("%s-%d", name, width)
+		p.look(width, height, scale, false)
+		p.wantLegible(t, look, width)
+		if i%2 == 0 {
+			p.look(width, height, scale, true)
+			p.wantLegible(t, look+"-dark", width)
 		}
 	}
 	p.look(1280, 900, 1, false)
 	if bad := eval[[]string](p, nameless); len(bad) > 0 {
 		t.Errorf("%s: got elements without a name or a scope: %q", name, bad)
 	}
+}
+
+// wantLegible takes a picture of the page, and checks that it fits and can be read.
+func (p *tab) wantLegible(t *testing.T, look string, width int64) {
+	t.Helper()
+	p.wait("charts of that width", `[...document.querySelectorAll('.chart svg')].every(s => Math.abs(s.viewBox.baseVal.width - s.clientWidth) < 2)`)
+	if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > int(width) {
+		t.Errorf("%s: got a page %d wide, want it to fit", look, wide)
+	}
+	if bad := eval[[]string](p, contrast); len(bad) > 0 {
+		t.Errorf("%s: got too little contrast: %q", look, bad)
+	}
+	if bad := eval[[]string](p, clipped); len(bad) > 0 {
+		t.Errorf("%s: got text that does not fit: %q", look, bad)
+	}
+	p.shoot(filepath.Join(t.ArtifactDir(), look+".png"))
 }
 
 // clipped lists elements that must be visible as a whole but are cut or wrapped: heads of tables,

@@ -61,7 +61,7 @@ func startPostgres(t *testing.T) postgres {
 	return db
 }
 
-// unprivileged makes the user "nobody" the owner of dir.
+// unprivileged makes a user without rights the owner of dir.
 func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	u, err := user.Lookup("nobody")

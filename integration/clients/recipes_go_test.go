@@ -20,8 +20,29 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
 	defer rdb.Close()
-	ctx := t.Context()
+	wantRenewedThenWaited(t, rdb, host)
+	wantWorkErrors(t, rdb, host)
+	for name, lose := range map[string]func(){
+		"released by an operator": func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") },
+		"no majority":             func() { c.Masters[0].Kill(); c.Masters[1].Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantErrLost(t, rdb, lose)
+			for _, m := range c.Masters[:2] {
+				if !m.Running() {
+					m.RestartEmpty(t)
+				}
+			}
+			c.WaitVoting(t)
+		})
+	}
+}
 
+// wantRenewedThenWaited: work that takes longer than the ttl keeps its lock, which is released
+// afterwards. Later work that waits for the key gets it with a greater fence.
+func wantRenewedThenWaited(t *testing.T, rdb *redis.Client, host *lab.Client) {
+	t.Helper()
+	ctx := t.Context()
 	var first int64
 	err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
 		first = fence
@@ -51,12 +72,18 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Errorf("Do after a wait: got %v", err)
 	}
+}
 
+// wantWorkErrors: Do returns the error of the work, and that of a caller who gives up. Neither is
+// ErrLost, and the lock is released.
+func wantWorkErrors(t *testing.T, rdb *redis.Client, host *lab.Client) {
+	t.Helper()
 	wrong := errors.New("wrong")
-	if err := withlock.Do(ctx, rdb, "job", time.Second, 0, func(context.Context, int64) error { return wrong }); !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
+	err := withlock.Do(t.Context(), rdb, "job", time.Second, 0, func(context.Context, int64) error { return wrong })
+	if !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
 		t.Errorf("Do with an error of the work: got %v", err)
 	}
-	ended, cancel := context.WithCancel(ctx)
+	ended, cancel := context.WithCancel(t.Context())
 	err = withlock.Do(ended, rdb, "job", 20*time.Second, 0, func(held context.Context, _ int64) error {
 		cancel()
 		<-held.Done()
@@ -66,29 +93,22 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 		t.Errorf("Do after the caller gave up: got %v", err)
 	}
 	host.WantDo(lab.Null2, "LOCKINFO", "job") // released nevertheless
+}
 
-	for name, lose := range map[string]func(){
-		"released by an operator": func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") },
-		"no majority":             func() { c.Masters[0].Kill(); c.Masters[1].Kill() },
-	} {
-		err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
-			lose()
-			select {
-			case <-held.Done():
-				return context.Cause(held)
-			case <-time.After(lab.Patience):
-				return nil
-			}
-		})
-		if !errors.Is(err, withlock.ErrLost) {
-			t.Errorf("%s: got %v, want ErrLost", name, err)
+// wantErrLost: the context of work that loses its lock ends, and Do returns ErrLost.
+func wantErrLost(t *testing.T, rdb *redis.Client, lose func()) {
+	t.Helper()
+	err := withlock.Do(t.Context(), rdb, "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
+		lose()
+		select {
+		case <-held.Done():
+			return context.Cause(held)
+		case <-time.After(lab.Patience):
+			return nil
 		}
-		for _, m := range c.Masters[:2] {
-			if !m.Running() {
-				m.RestartEmpty(t)
-			}
-		}
-		c.WaitVoting(t)
+	})
+	if !errors.Is(err, withlock.ErrLost) {
+		t.Errorf("got %v, want ErrLost", err)
 	}
 }
 

@@ -86,8 +86,8 @@ func withKeys(args, keys []string) []string {
 	return append(append(args, "KEYS", fmt.Sprint(len(keys)-1)), keys[1:]...)
 }
 
-// The same holds for SET NX PX on all masters, as on Redis' page on Redlock. A foreign value
-// stays unchanged.
+// SET NX PX on all masters, which Redis' page on Redlock shows, and locks of any kind exclude each
+// other. A foreign value stays unchanged.
 func TestSetAndKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -30,7 +30,7 @@ var kindRows = []kindRow{
 		ours:    oppositeOurs, theirs: oppositeTheirs,
 	},
 	{
-		name:    "a writer gets nothing in 5 s beside readers that never pause",
+		name:    "a writer gets no lock in 5 s beside readers that never pause",
 		others:  "Redisson's rule for readers, on one Redis",
 		missing: func() string { return "" },
 		ours:    starveOurs, theirs: starveTheirs,
@@ -64,7 +64,7 @@ func TestTableOfKinds(t *testing.T) {
 		t.Skip("COMPARE_RESULT names no file: run.sh runs this")
 	}
 	var b strings.Builder
-	b.WriteString(kindsTitle + "\n\n| fault, and what is counted | lockproxy | others | |\n" +
+	b.WriteString(kindsTitle + "\n\n| fault, and the consequence counted | lockproxy | others | |\n" +
 		"|---|---|---|---|\n")
 	for _, r := range kindRows {
 		theirs := "not run: " + r.missing()
@@ -107,7 +107,7 @@ func manyTimes(t *testing.T, name string, run func(*testing.T, size) tally) stri
 
 const (
 	kindsTitle = "## Other kinds of locks"
-	nextTitle  = "## What is done"
+	nextTitle  = "## Method"
 )
 
 // withKinds puts the section of the kinds into a report, replacing an earlier one.
@@ -122,16 +122,16 @@ Each cell: what should not have happened / tries, over six rounds.
 
 - **More than 10 hold**: three masters, three sites with two clients each. Each site is cut off from
   another master, so that it reaches two of three. Then 30 ask for one of 10 permits, ten at each
-  site and one every 50 ms, and keep what they get. Counted: who holds one beyond ten. A counter at
+  site and one every 50 ms, and keep theirs. Counted: holders beyond ten. A counter at
   each master and a majority of the masters let 15 in; redis-semaphore's source,
   redlockSemaphore/acquire.js, has that rule. It tries for 10 s, its default, over ioredis clients
-  with enableOfflineQueue: false, which fail at once where a server is away.
+  with enableOfflineQueue: false, which fail at once if a server is away.
 - **Opposite order**: three masters, 20 pairs of keys. Of each pair two clients lock both keys, the
   one in this order, the other in that, and try again as the library does. Counted: after 3 s
   neither of the two has both. lockproxy locks both with KEYS. Redisson's MultiLock also locks one
-  after the other, and gives back what it has when it waits too long for the next.
+  after the other, and gives its locks back when it waits too long for the next.
 - **Readers without a pause**: 16 readers take a shared lock, hold it for 50 to 150 ms and take it
-  again, so that somebody always holds it. Counted: a writer that tries for 5 s is granted nothing.
+  again, so that there always is a reader. Counted: a writer that tries for 5 s is refused.
   Redisson's rule, in RedissonReadLock.tryLockInnerAsync, is: who reads may join while others read.
   Here it is a script of a few lines on one Redis.
 `

@@ -104,15 +104,7 @@ func TestLocksPagesReturnEachLockOnce(t *testing.T) {
 	}
 	for _, c := range []*lab.Client{p.Near, p.Far, lab.Dial3(t, p.Addr)} {
 		for _, args := range [][]string{nil, {"COUNT", "7"}, {"count", "500", "match", "job-*"}} {
-			seen := pagedLocks(c, secrets, args...)
-			for key, n := range seen {
-				if n != 1 || secrets[key] == "" {
-					t.Errorf("LOCKPROXY LOCKS %q: got %s %d times, want locks once each", args, key, n)
-				}
-			}
-			if len(seen) != locks {
-				t.Errorf("LOCKPROXY LOCKS %q: got %d locks, want %d", args, len(seen), locks)
-			}
+			wantEachLockOnce(t, secrets, pagedLocks(c, secrets, args...), args)
 		}
 	}
 	if seen := pagedLocks(p.Far, secrets, "MATCH", "job-1?"); len(seen) != 10 {
@@ -122,6 +114,20 @@ func TestLocksPagesReturnEachLockOnce(t *testing.T) {
 		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-ERR ") {
 			t.Errorf("LOCKPROXY %q: got %q, want an error", args, reply)
 		}
+	}
+}
+
+// wantEachLockOnce: LOCKPROXY LOCKS with args has shown each key that has a secret once, and no
+// other keys.
+func wantEachLockOnce(t *testing.T, secrets map[string]string, seen map[string]int, args []string) {
+	t.Helper()
+	for key, n := range seen {
+		if n != 1 || secrets[key] == "" {
+			t.Errorf("LOCKPROXY LOCKS %q: got %s %d times, want locks once each", args, key, n)
+		}
+	}
+	if len(seen) != len(secrets) {
+		t.Errorf("LOCKPROXY LOCKS %q: got %d locks, want %d", args, len(seen), len(secrets))
 	}
 }
 
@@ -210,20 +216,26 @@ func TestAdminCommandsNeedSettingOrUnixSocket(t *testing.T) {
 	lab.WaitFor(t, "the dead master reported as down", lab.Patience, func() bool {
 		return lab.MapOf(lab.Elements(p.Far.Do("LOCKPROXY", "MASTERS"))[0])["state"] == "down"
 	})
-	for name, c := range map[string]*lab.Client{"*24\r\n": p.Near, "%12\r\n": lab.Dial3(t, p.Addr)} {
-		list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))
-		if len(list) != 5 {
-			t.Fatalf("LOCKPROXY MASTERS: got %q, want 5 masters", list)
+	wantFirstMasterDown(t, p, p.Near, "*24\r\n")
+	wantFirstMasterDown(t, p, lab.Dial3(t, p.Addr), "%12\r\n")
+}
+
+// wantFirstMasterDown: LOCKPROXY MASTERS lists five masters, each beginning with head, of which the
+// first is down and the others vote. A reason is given for the first and for slow ones.
+func wantFirstMasterDown(t *testing.T, p *lab.TwoProxies, c *lab.Client, head string) {
+	t.Helper()
+	list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))
+	if len(list) != 5 {
+		t.Fatalf("LOCKPROXY MASTERS: got %q, want 5 masters", list)
+	}
+	for i, master := range list {
+		info, state := lab.MapOf(master), "voting"
+		if i == 0 {
+			state = "down"
 		}
-		for i, master := range list {
-			info, state := lab.MapOf(master), "voting"
-			if i == 0 {
-				state = "down"
-			}
-			if !strings.HasPrefix(master, name) || info["address"] != p.Masters[i].Addr || info["state"] != state ||
-				(info["reason"] == "") != (i > 0 && info["slow_ms"] == "0") {
-				t.Errorf("LOCKPROXY MASTERS: got %q, want state %s", master, state)
-			}
+		if !strings.HasPrefix(master, head) || info["address"] != p.Masters[i].Addr || info["state"] != state ||
+			(info["reason"] == "") != (i > 0 && info["slow_ms"] == "0") {
+			t.Errorf("LOCKPROXY MASTERS: got %q, want state %s", master, state)
 		}
 	}
 }

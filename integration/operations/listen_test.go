@@ -61,6 +61,13 @@ func (c *overTLS) do(args ...string) (string, error) {
 	return lab.ReadFrame(c.br)
 }
 
+func (c *overTLS) wantDo(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if got, err := c.do(args...); err != nil || got != want {
+		t.Errorf("%q: got %q %v, want %q", args, got, err, want)
+	}
+}
+
 // Mutual TLS works for the whole program, and certificates change while clients are connected.
 func TestMutualTLSAndNewCertificates(t *testing.T) {
 	t.Parallel()
@@ -75,14 +82,8 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantDo := func(conn *overTLS, want string, args ...string) {
-		t.Helper()
-		if got, err := conn.do(args...); err != nil || got != want {
-			t.Errorf("%q: got %q %v, want %q", args, got, err, want)
-		}
-	}
-	wantDo(old, "+OK\r\n", "SET", "a", strings.Repeat("x", 100_000))
-	wantDo(old, lab.Bulk(strings.Repeat("x", 100_000)), "GET", "a")
+	old.wantDo(t, "+OK\r\n", "SET", "a", strings.Repeat("x", 100_000))
+	old.wantDo(t, lab.Bulk(strings.Repeat("x", 100_000)), "GET", "a")
 	if token, _ := old.do("LOCK", "job", "60s"); lab.TokenOf(token) == "" {
 		t.Errorf("LOCK: %q", token)
 	}
@@ -93,7 +94,7 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 		if err != nil {
 			return err.Error()
 		}
-		wantDo(conn, "+PONG\r\n", "PING")
+		conn.wantDo(t, "+PONG\r\n", "PING")
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	first := serial()
@@ -112,7 +113,7 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 	a.issue("server", local)
 	c.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the new certificate", lab.Patience, func() bool { return serial() != first })
-	wantDo(old, "+PONG\r\n", "PING")
+	old.wantDo(t, "+PONG\r\n", "PING")
 
 	// Clients that stop in the middle of the handshake delay no other client.
 	for range 20 {

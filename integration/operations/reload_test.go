@@ -131,15 +131,8 @@ func (r *reloading) load(t *testing.T, n int) (stop func() int64) {
 					return
 				default:
 				}
-				token, reply, err := conn.TryLock(fmt.Sprint("load-", i), "20s")
-				pong := ""
-				if err == nil && token != "" {
-					if reply, err = conn.Ask("UNLOCK", fmt.Sprint("load-", i), token); err == nil {
-						pong, err = conn.Ask("PING")
-					}
-				}
-				if err != nil || pong != "+PONG\r\n" {
-					t.Errorf("client %d: %q, %q, %v", i, reply, pong, err)
+				if err := lockAndPing(conn, fmt.Sprint("load-", i)); err != nil {
+					t.Errorf("client %d: %v", i, err)
 					return
 				}
 				turns.Add(1)
@@ -152,6 +145,22 @@ func (r *reloading) load(t *testing.T, n int) (stop func() int64) {
 		wg.Wait()
 		return turns.Load()
 	}
+}
+
+// lockAndPing gets a lock, gives it back, and sends PING. It returns an error unless the lock is
+// granted and PING answered.
+func lockAndPing(conn *lab.Conn, key string) error {
+	token, reply, err := conn.TryLock(key, "20s")
+	pong := ""
+	if err == nil && token != "" {
+		if reply, err = conn.Ask("UNLOCK", key, token); err == nil {
+			pong, err = conn.Ask("PING")
+		}
+	}
+	if err != nil || pong != "+PONG\r\n" {
+		return fmt.Errorf("%q, %q, %w", reply, pong, err)
+	}
+	return nil
 }
 
 // After signals in quick succession the file's last settings are in force.

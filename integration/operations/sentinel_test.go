@@ -159,30 +159,37 @@ func (k *worker) run(stop <-chan struct{}) {
 			}
 			c.Timeout = 20 * time.Second
 		}
-		value := fmt.Sprintf("%s-%d", k.name, n)
-		err := c.Put(lab.Encode("SET", k.name, value) + lab.Encode("GET", k.name) + lab.Encode("ECHO", value))
-		replies := make([]string, 3)
-		for i := range replies {
-			if err == nil {
-				replies[i], err = c.Next()
-			}
-		}
+		acknowledged, err := k.write(c, fmt.Sprintf("%s-%d", k.name, n))
 		if err != nil {
 			c.Close()
 			c, k.lost = nil, k.lost+1
-			continue
 		}
-		if strings.HasPrefix(replies[0], "-") { // refused before or by a replica
-			continue
+		if acknowledged {
+			k.written.Add(1)
+			k.slowest = max(k.slowest, time.Since(last))
+			last = time.Now()
+			k.lastAt.Store(last.UnixNano())
 		}
-		if replies[0] != "+OK\r\n" || replies[1] != lab.Bulk(value) || replies[2] != lab.Bulk(value) {
-			k.wrong = append(k.wrong, fmt.Sprintf("%s: %q", value, replies))
-		}
-		k.written.Add(1)
-		k.slowest = max(k.slowest, time.Since(last))
-		last = time.Now()
-		k.lastAt.Store(last.UnixNano())
 	}
+}
+
+// write writes and reads back a value, and sends ECHO. It notes wrong replies to a write that was
+// not refused. An error ends the connection.
+func (k *worker) write(c *lab.Conn, value string) (acknowledged bool, err error) {
+	err = c.Put(lab.Encode("SET", k.name, value) + lab.Encode("GET", k.name) + lab.Encode("ECHO", value))
+	replies := make([]string, 3)
+	for i := range replies {
+		if err == nil {
+			replies[i], err = c.Next()
+		}
+	}
+	if err != nil || strings.HasPrefix(replies[0], "-") { // refused before or by a replica
+		return false, err
+	}
+	if replies[0] != "+OK\r\n" || replies[1] != lab.Bulk(value) || replies[2] != lab.Bulk(value) {
+		k.wrong = append(k.wrong, fmt.Sprintf("%s: %q", value, replies))
+	}
+	return true, nil
 }
 
 // poller blocks on a list that stays empty, half a second at a time, and counts how often its

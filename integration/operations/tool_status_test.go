@@ -220,14 +220,6 @@ func TestShellsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	complete := func(words ...string) string {
-		line := `source "$0"; COMP_WORDS=(lockproxy "$@"); COMP_CWORD=$#; _lockproxy; echo "${COMPREPLY[*]}"`
-		out, err := exec.Command("bash", append([]string{"-c", line, path("bash")}, words...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("bash: %v\n%s", err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
 	for want, words := range map[string][]string{
 		"run":           {"r"},
 		"status":        {"st"},
@@ -239,30 +231,50 @@ func TestShellsComplete(t *testing.T) {
 		path("bash"):    {"--config", path("ba")},
 		"bash zsh fish": {"completion", ""},
 	} {
-		if got := complete(words...); got != want && !(words[0] == "completion" && strings.HasSuffix(got, want)) {
+		got := bashCompletes(t, path("bash"), words)
+		if got != want && !(words[0] == "completion" && strings.HasSuffix(got, want)) {
 			t.Errorf("complete %q: got %q, want %q", words, got, want)
 		}
 	}
-	for _, shell := range []string{"zsh", "fish"} {
-		program, err := exec.LookPath(shell)
-		if err != nil {
-			t.Logf("%s is not installed", shell)
-			continue
-		}
-		if out, err := exec.Command(program, "-n", path(shell)).CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s: %v\n%s", shell, err, out)
-		}
-	}
 	lab.FinishTool(t, 64, "completion", "tcsh")
-	zsh, err := exec.LookPath("zsh")
-	if err != nil {
-		return
+	for _, shell := range []string{"zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			program, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skip(err)
+			}
+			if out, err := exec.Command(program, "-n", path(shell)).CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if shell == "zsh" {
+				wantZshWords(t, program, path("zsh"))
+			}
+		})
 	}
-	// _arguments completes flags only at the first word.
+}
+
+// bashCompletes returns what bash, with this script, proposes for the last of the words.
+func bashCompletes(t *testing.T, script string, words []string) string {
+	t.Helper()
+	line := `source "$0"; COMP_WORDS=(lockproxy "$@"); COMP_CWORD=$#; _lockproxy; echo "${COMPREPLY[*]}"`
+	out, err := exec.Command("bash", append([]string{"-c", line, script}, words...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("bash: %v\n%s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// wantZshWords: the script for zsh gives _arguments the words from the tool's name on, because
+// _arguments completes flags only at the first word.
+func wantZshWords(t *testing.T, zsh, path string) {
+	t.Helper()
 	script := `_arguments() { print -r -- "$CURRENT $words"; print -rl -- "$@" }; words=("${@:2}"); CURRENT=$#words; source $1`
-	for want, words := range map[string][]string{"2 run --gr\n": {"lockproxy", "run", "--gr"}, "2 lockproxy --max\n": {"lockproxy", "--max"},
-		"2 completion 1:word:(bash zsh fish)\n": {"lockproxy", "completion", "1:word:(bash zsh fish)"}} {
-		out, err := exec.Command(zsh, append([]string{"-f", "-c", script, "zsh", path("zsh")}, words...)...).CombinedOutput()
+	for want, words := range map[string][]string{
+		"2 run --gr\n":                          {"lockproxy", "run", "--gr"},
+		"2 lockproxy --max\n":                   {"lockproxy", "--max"},
+		"2 completion 1:word:(bash zsh fish)\n": {"lockproxy", "completion", "1:word:(bash zsh fish)"},
+	} {
+		out, err := exec.Command(zsh, append([]string{"-f", "-c", script, "zsh", path}, words...)...).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "\n"+words[len(words)-1]) {
 			t.Errorf("zsh, %q: %v, got %.100s", words, err, out)
 		}

@@ -38,32 +38,41 @@ func TestSessionLossIsPushedInTime(t *testing.T) {
 				r.Freeze()
 			}
 			both := time.Now().Add(2 * time.Second) // are lost by then
-			host.Timeout = 10 * time.Second
-			push := host.Frame()
-			late := time.Since(end)
-			t.Logf("push %v before the end of validity", -late)
-			if push != lostPush("job", token) {
-				t.Errorf("got %q, want the push that job is lost", push)
-			}
-			if late > 0 {
-				t.Errorf("got the push %v after the end of validity, want it before", late)
-			}
-			if late < -1500*time.Millisecond {
-				t.Errorf("got the push %v before the end of validity, so the renewal was not retried", -late)
-			}
+			wantPushInTime(t, host, lostPush("job", token), end)
 			lab.Pass(t, time.Until(both))
 			for _, r := range relays {
 				r.Thaw()
 			}
 			lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return p.Far.Do("LOCKINFO", "job") == lab.Null2 })
 			for _, c := range []*lab.Client{host, p.Far} {
-				lab.WaitFor(t, "EXTEND of a lost lock answers 0", lab.Patience, func() bool { return c.Do("EXTEND", "job", token, "2s") == ":0\r\n" })
+				lab.WaitFor(t, "EXTEND of a lost lock answers 0", lab.Patience, func() bool {
+					return c.Do("EXTEND", "job", token, "2s") == ":0\r\n"
+				})
 				c.WantDo(":0\r\n", "UNLOCK", "job", token)
 			}
 			old.WantDo(":0\r\n", "UNLOCK", "old", oldToken) // RESP2: no push before the reply
 			host.WantDo("+PONG\r\n", "PING")
 			p.WantNoStray(t)
 		})
+	}
+}
+
+// wantPushInTime: the next push comes before the end of validity, but not so long before it that the
+// renewal cannot have been retried.
+func wantPushInTime(t *testing.T, host *lab.Client, want string, end time.Time) {
+	t.Helper()
+	host.Timeout = 10 * time.Second
+	push := host.Frame()
+	late := time.Since(end)
+	t.Logf("push %v before the end of validity", -late)
+	if push != want {
+		t.Errorf("got %q, want the push that the lock is lost, %q", push, want)
+	}
+	if late > 0 {
+		t.Errorf("got the push %v after the end of validity, want it before", late)
+	}
+	if late < -1500*time.Millisecond {
+		t.Errorf("got the push %v before the end of validity, so the renewal was not retried", -late)
 	}
 }
 

@@ -16,10 +16,10 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "2s")
 	host := lab.Dial3(t, p.Addr)
 	const locks = 20
-	lost := map[string]bool{}
+	l := &losses{Client: host, announced: map[string]bool{}}
 	for i := range locks {
 		key := fmt.Sprintf("job-%d", i)
-		lost[lostPush(key, host.LockSession(key, "4s"))] = false
+		l.announced[lostPush(key, host.LockSession(key, "4s"))] = false
 	}
 	for _, r := range relays[:3] {
 		r.Freeze()
@@ -28,44 +28,53 @@ func TestLossPushesComeBetweenReplies(t *testing.T) {
 	stop, sent := make(chan struct{}), make(chan int, 1)
 	ahead := make(chan struct{}, 100) // rounds sent and not read: fewer than the proxy reads ahead
 	go func() { sent <- sendRounds(host.Conn, body, stop, ahead) }()
-	announced := 0
-	next := func() string { // a reply; counts the pushes before it
-		frame := host.Frame()
-		for ; strings.HasPrefix(frame, ">"); frame = host.Frame() {
-			if known, ok := lost[frame]; !ok || known {
-				t.Fatalf("got push %q, sent before: %v", frame, known)
-			}
-			lost[frame] = true
-			announced++
-		}
-		return frame
-	}
-	stopping, end, deadline := false, -1, time.Now().Add(2*lab.Patience)
-	for n := 0; n != end; n++ {
-		for i, want := range []string{lab.Bulk(fmt.Sprint(n)), lab.Bulk(body), "-ERR unknown subcommand 'NOSUCH'. Try LOCKPROXY HELP.\r\n"} {
-			if got := next(); got != want {
-				t.Fatalf("reply %d of round %d: got %.100q, want %.100q", i, n, got, want)
-			}
-		}
+	deadline := time.Now().Add(2 * lab.Patience)
+	n := 0
+	for ; l.count < locks && time.Now().Before(deadline); n++ {
+		l.wantRound(t, n, body)
 		<-ahead
-		if !stopping && (announced == locks || time.Now().After(deadline)) {
-			stopping = true
-			close(stop)
-		}
-		if stopping && end < 0 && len(sent) > 0 {
-			end = <-sent
-			n--
-			if n+1 >= end {
-				break
-			}
+	}
+	close(stop)
+	for end := -1; n != end; {
+		select {
+		case end = <-sent:
+		case <-ahead:
+			l.wantRound(t, n, body)
 			n++
 		}
 	}
-	if announced != locks {
-		t.Errorf("got pushes for %d of %d lost locks", announced, locks)
+	if l.count != locks {
+		t.Errorf("got pushes for %d of %d lost locks", l.count, locks)
 	}
 	for _, r := range relays[:3] {
 		r.Thaw()
+	}
+}
+
+// losses is a client that reads replies and counts the pushes before them.
+type losses struct {
+	*lab.Client
+	announced map[string]bool // by push: whether it has come
+	count     int
+}
+
+// wantRound fails unless the next replies are those of round n, with pushes between them only, each
+// of which comes once.
+func (l *losses) wantRound(t *testing.T, n int, body string) {
+	t.Helper()
+	for i, want := range []string{lab.Bulk(fmt.Sprint(n)), lab.Bulk(body),
+		"-ERR unknown subcommand 'NOSUCH'. Try LOCKPROXY HELP.\r\n"} {
+		frame := l.Frame()
+		for ; strings.HasPrefix(frame, ">"); frame = l.Frame() {
+			if before, known := l.announced[frame]; !known || before {
+				t.Fatalf("got push %q, sent before: %v", frame, before)
+			}
+			l.announced[frame] = true
+			l.count++
+		}
+		if frame != want {
+			t.Fatalf("reply %d of round %d: got %.100q, want %.100q", i, n, frame, want)
+		}
 	}
 }
 

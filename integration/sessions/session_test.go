@@ -113,37 +113,39 @@ func TestSessionLockDelayKeepsKeyClosed(t *testing.T) {
 	t.Parallel()
 	short, long := lab.StartTwoProxies(t, "--session-lock-delay", "2s"), lab.StartTwoProxies(t, "--session-lock-delay", "60s")
 	for name, end := range map[string]func(*lab.Client){
-		"fin":    func(c *lab.Client) { c.Close() },
-		"rst":    (*lab.Client).Reset,
-		"reset":  func(c *lab.Client) { c.WantDo("+RESET\r\n", "RESET") },
-		"quit":   func(c *lab.Client) { c.WantDo("+OK\r\n", "QUIT") },
-		"unlock": func(c *lab.Client) { c.Unlock("unlock", c.LockSession("unlock", "1s")) },
+		"fin":   func(c *lab.Client) { c.Close() },
+		"rst":   (*lab.Client).Reset,
+		"reset": func(c *lab.Client) { c.WantDo("+RESET\r\n", "RESET") },
 	} {
-		for i, ttl := range []string{"1s", "30s"} { // below the delay, and above it
+		for _, ttl := range []string{"1s", "30s"} { // below the delay, and above it
 			key := fmt.Sprintf("%s-%s", name, ttl)
-			if name == "unlock" {
-				key = name
-			}
 			t.Run(key, func(t *testing.T) {
 				t.Parallel()
-				if name == "unlock" && i > 0 {
-					return
-				}
-				p, free := short, name == "quit" || name == "unlock"
-				if free {
-					p = long
-				}
-				host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
-				if name != "unlock" {
-					host.LockSession(key, ttl)
-				}
+				host, other := lab.Dial(t, short.Addr), lab.Dial(t, short.Second.Addr)
+				host.LockSession(key, ttl)
 				start := time.Now()
 				end(host)
-				if took := other.WantFree(key).Sub(start); took < 1990*time.Millisecond && !free {
+				if took := other.WantFree(key).Sub(start); took < 1990*time.Millisecond {
 					t.Errorf("the lock was free after %v, want at least 2s", took)
 				}
 			})
 		}
+	}
+	quit := func(c *lab.Client, _, _ string) { c.WantDo("+OK\r\n", "QUIT") }
+	for key, c := range map[string]struct {
+		ttl string
+		end func(c *lab.Client, key, token string)
+	}{
+		"quit-1s":  {"1s", quit},
+		"quit-30s": {"30s", quit},
+		"unlock":   {"1s", (*lab.Client).Unlock},
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			host, other := lab.Dial(t, long.Addr), lab.Dial(t, long.Second.Addr)
+			c.end(host, key, host.LockSession(key, c.ttl))
+			other.WantFree(key)
+		})
 	}
 }
 

@@ -22,32 +22,39 @@ func TestWaiterOutlivesVanishedClient(t *testing.T) {
 		for _, manner := range lab.Manners {
 			t.Run(fmt.Sprint("phase ", phase, ", manner ", manner), func(t *testing.T) {
 				t.Parallel()
-				holder, waiter := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
-				key := fmt.Sprintf("job-%d-%d", phase, manner)
-				told := phase >= lab.Granted
 				ttl := time.Minute
-				if told || manner == lab.Frozen && phase > lab.HalfSent {
+				if phase >= lab.Granted || manner == lab.Frozen && phase > lab.HalfSent {
 					ttl = 1500 * time.Millisecond
 				}
-				token := ""
-				if !told { // it finds the key held, and waits
-					token = holder.Lock(key, "60s")
-				}
-				c, _, err := lab.VanishIn(p.Addr, phase, manner, 100*time.Millisecond, "LOCK", key, fmt.Sprint(ttl.Milliseconds()), "WAIT", "20s")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-				granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
-				if token != "" {
-					holder.Unlock(key, token)
-				}
-				next, _ := lab.WantToken(t, "who waits", granted)
-				waiter.Unlock(key, next)
-				lab.WaitFor(t, "no key of the client left", lab.Patience, func() bool { return p.Holders(t, key) == 0 })
+				wantKeyAfterVanishing(t, p, phase, manner, ttl)
 			})
 		}
 	}
+}
+
+// wantKeyAfterVanishing: a waiter gets the key of a client that vanishes in a phase of its LOCK with
+// this ttl, and no key of the client is left.
+func wantKeyAfterVanishing(t *testing.T, p *lab.TwoProxies, phase lab.Phase, manner lab.Manner, ttl time.Duration) {
+	t.Helper()
+	holder, waiter := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
+	key := fmt.Sprintf("job-%d-%d", phase, manner)
+	token := ""
+	if phase < lab.Granted { // the client finds the key held, and waits
+		token = holder.Lock(key, "60s")
+	}
+	c, _, err := lab.VanishIn(p.Addr, phase, manner, 100*time.Millisecond,
+		"LOCK", key, fmt.Sprint(ttl.Milliseconds()), "WAIT", "20s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
+	if token != "" {
+		holder.Unlock(key, token)
+	}
+	next, _ := lab.WantToken(t, "who waits", granted)
+	waiter.Unlock(key, next)
+	lab.WaitFor(t, "no key of the client left", lab.Patience, func() bool { return p.Holders(t, key) == 0 })
 }
 
 // The machine of a SESSION lock's holder is cut off without a FIN. Renewal stops after

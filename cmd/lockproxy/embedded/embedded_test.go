@@ -89,30 +89,8 @@ func TestEmbeddedServesAnOrdinaryClient(t *testing.T) {
 		if v, err := client.Get(ctx, "k").Result(); v != "v" || err != nil {
 			t.Errorf("got %q %v", v, err)
 		}
-		tick := time.NewTicker(5 * time.Millisecond)
-		for deadline := time.Now().Add(5 * time.Second); client.Exists(ctx, "k").Val() != 0; <-tick.C {
-			if time.Now().After(deadline) {
-				t.Fatal("expiry does not run in real time")
-			}
-		}
-		tick.Stop()
-		results, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Incr(ctx, "n")
-			p.Incr(ctx, "n")
-			return nil
-		})
-		if err != nil || results[1].(*redis.IntCmd).Val()%2 != 0 {
-			t.Errorf("transaction: %v %v", results, err)
-		}
-		sub := client.Subscribe(ctx, "news")
-		if _, err := sub.Receive(ctx); err != nil {
-			t.Fatal(err)
-		}
-		client.Publish(ctx, "news", "hello")
-		if message := <-sub.Channel(); message.Payload != "hello" {
-			t.Errorf("got %v", message)
-		}
-		sub.Close()
+		waitExpired(t, client, "k")
+		wantTransactionAndMessage(t, client)
 		if info, err := client.InfoMap(ctx, "server", "replication").Result(); err != nil ||
 			len(info["Server"]["run_id"]) != 40 ||
 			info["Replication"]["role"] != "master" || info["Stats"] != nil {
@@ -125,6 +103,42 @@ func TestEmbeddedServesAnOrdinaryClient(t *testing.T) {
 	}
 	if logs.Len() != 0 {
 		t.Errorf("logged %v", logs.All())
+	}
+}
+
+// waitExpired waits until a key with a short ttl has expired.
+func waitExpired(t *testing.T, client *redis.Client, key string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Second); client.Exists(t.Context(), key).Val() != 0; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("expiry does not run in real time")
+		}
+	}
+}
+
+// wantTransactionAndMessage: a transaction counts to an even number, and a subscriber gets what is
+// published.
+func wantTransactionAndMessage(t *testing.T, client *redis.Client) {
+	t.Helper()
+	ctx := t.Context()
+	results, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Incr(ctx, "n")
+		p.Incr(ctx, "n")
+		return nil
+	})
+	if err != nil || results[1].(*redis.IntCmd).Val()%2 != 0 {
+		t.Errorf("transaction: %v %v", results, err)
+	}
+	sub := client.Subscribe(ctx, "news")
+	defer sub.Close()
+	if _, err := sub.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client.Publish(ctx, "news", "hello")
+	if message := <-sub.Channel(); message.Payload != "hello" {
+		t.Errorf("got %v", message)
 	}
 }
 

@@ -75,16 +75,21 @@ func TestRunContinuesOverNextProxy(t *testing.T) {
 						t.Error("it has ended a connection that a SESSION lock belongs to")
 					}
 				}()
-				addrs := first.addr + "," + second.addr
-				code, out := runTool(t, "--ttl 900ms --addr "+addrs, command...)
+				code, out := runTool(t, "--ttl 900ms --addr "+first.addr+","+second.addr, command...)
 				if code != 0 || !strings.Contains(out, "kept over "+second.addr) {
 					t.Errorf("exit code %d, it says %q", code, out)
 				}
-				if len(second.commands("UNLOCK ")) != 1 || len(first.commands("UNLOCK ")) != 0 {
-					t.Error("it does not unlock over the second proxy alone")
-				}
+				wantUnlockOverSecond(t, first, second)
 			})
 		}
+	}
+}
+
+// wantUnlockOverSecond: the tool has unlocked once, over the second proxy alone.
+func wantUnlockOverSecond(t *testing.T, first, second *fakeProxy) {
+	t.Helper()
+	if len(second.commands("UNLOCK ")) != 1 || len(first.commands("UNLOCK ")) != 0 {
+		t.Error("it does not unlock over the second proxy alone")
 	}
 }
 

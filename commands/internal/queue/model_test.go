@@ -146,24 +146,10 @@ func TestModel(t *testing.T) {
 	var slowest time.Duration
 	for seed := range uint64(seeds) {
 		inHall(t, func(h *hall) {
-			r := rand.New(rand.NewPCG(seed, 1))
 			h.s.takes = func() time.Duration { return 1 + rand.N(ms/2) }
 			m := &model{t: t, s: h.s, lines: make(map[string][]*seat)}
 			h.s.changed, h.s.granting = m.look, m.granting
-			for i := range 60 {
-				g := randomGuest(r, fmt.Sprintf("%d-%d", seed, i))
-				disconnected := make(chan struct{})
-				h.wg.Go(func() { m.visit(h, g, disconnected) })
-				if r.IntN(10) == 0 {
-					time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(disconnected) })
-				}
-				if r.IntN(10) == 0 {
-					other := randomGuest(r, "stranger "+g.name)
-					h.wg.Go(func() { stranger(h, other) })
-				}
-				time.Sleep(1 + time.Duration(r.Int64N(int64(10*time.Millisecond))))
-			}
-			h.wg.Wait()
+			m.visits(h, seed)
 			for name, got := range h.out {
 				if got.err != nil && got.err != ErrTimeout && got.err != ErrDisconnected {
 					t.Errorf("%s got %v", name, got.err)
@@ -179,6 +165,26 @@ func TestModel(t *testing.T) {
 	if slowest >= firstTry { // then no message announced it
 		t.Errorf("somebody waited %v for a lock that was free", slowest)
 	}
+}
+
+// visits lets 60 random clients come one after the other, and returns when all have left. One in
+// ten disconnects; beside one in ten comes a stranger.
+func (m *model) visits(h *hall, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range 60 {
+		g := randomGuest(r, fmt.Sprintf("%d-%d", seed, i))
+		disconnected := make(chan struct{})
+		h.wg.Go(func() { m.visit(h, g, disconnected) })
+		if r.IntN(10) == 0 {
+			time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(disconnected) })
+		}
+		if r.IntN(10) == 0 {
+			other := randomGuest(r, "stranger "+g.name)
+			h.wg.Go(func() { stranger(h, other) })
+		}
+		time.Sleep(1 + time.Duration(r.Int64N(int64(10*time.Millisecond))))
+	}
+	h.wg.Wait()
 }
 
 // stranger is a client of another proxy that takes any free lock.

@@ -50,11 +50,17 @@ func TestReleases(t *testing.T) {
 				t.Error("finished after an exclusive grant")
 			}
 			for _, m := range tt.messages {
-				if rs.note(m.id, m.here, 5) {
-					t.Errorf("a message about %s is news after the grant", m.id)
-				}
+				wantOldNews(t, &rs, m.id, m.here)
 			}
 		})
+	}
+}
+
+// wantOldNews: a message about a release from before the last grant is no news.
+func wantOldNews(t *testing.T, rs *releases, id string, here bool) {
+	t.Helper()
+	if rs.note(id, here, 5) {
+		t.Errorf("a message about %s is news after the grant", id)
 	}
 }
 

@@ -17,11 +17,11 @@ var (
 
 // Do runs work under the lock of key, which it renews until work returns. It waits for the lock
 // for at most wait; 0 tries once. When the lock is lost, the context of work ends with the cause
-// ErrLost, and Do returns ErrLost. The fence goes along with whatever work writes.
+// ErrLost, and Do returns ErrLost. Work sends the fence with all that it writes.
 func Do(ctx context.Context, rdb *redis.Client, key string, ttl, wait time.Duration,
 	work func(ctx context.Context, fence int64) error) error {
-	// Milliseconds, as go-redis writes a Duration in nanoseconds. A read time-out over wait, as it
-	// sends a command again after that. WAIT 0 would wait for ever.
+	// Milliseconds, because go-redis writes a Duration in nanoseconds. A read time-out over wait,
+	// because it sends a command again after that. WAIT 0 would wait for ever.
 	command := []any{"LOCK", key, ttl.Milliseconds(), "FULL"}
 	if wait > 0 {
 		command = append(command, "WAIT", max(1, wait.Milliseconds()))

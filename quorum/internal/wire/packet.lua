@@ -6,8 +6,8 @@
 -- ARGV[1] the record under which this master votes, '' for any
 -- ARGV[2] four characters, '0' plus the number of operations tell, release, acquire and acquire of
 --   clients that wait; then in digits the number of counters that other operations use, if any
--- then a secret for each tell and release. They delete the lock; tell also publishes the release.
---   No two are of the same token
+-- then a secret for each of the first two. Both delete the lock; only the first publishes the
+--   release. No two are of the same token
 -- then the columns of the acquires, those of waiting clients last. They set the lock if the key does
 --   not exist: first all secrets, each with the owner after it, then the fields, then the fields of
 --   other operations, then the ttls, then the waits of waiting clients
@@ -25,7 +25,7 @@
 --   share          secret ttl field   makes an exclusive lock a shared one, and extends it
 --   check          secret
 --   release, tell  secret             after others of the same token, or if columns are no place
---   leave          secret             tell of a token that most likely is one of several holders
+--   leave          secret             releases and publishes, most likely one of several holders
 --   keep           secret ttl         releases and publishes, but the place stays closed for ttl
 --   fade           secret ttl         the lock ends at most ttl from now
 --   inspect
@@ -38,15 +38,15 @@
 --   any acquire, refused: -2 - left of an existing key of any type, which is not touched: it lives left
 --      milliseconds more, for ever if left is -1. If all slots are taken, left is the time
 --      until the first holder ends
---   raise, raise_keys, release, tell, leave, keep, fade, free, check  1 done; 0 the secret does not
---      hold the key. check and keep answer 1 + slot
+--   raise, raise_keys, those from check to fade, free  1 done; 0 the secret does not hold the key.
+--      check and keep answer 1 + slot
 --   top_up  1 set; 2 the secret held it, until then at least; 0 something else is there
 --   extend, share  fence and owner, of one of several holders its entry; 0 as above
 --   inspect  null: no key; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
 --      {'shared' or 'limit', left, number of holders, then of at most 128 of them: secret, entry,
 --      left}
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all do but release, tell, leave, keep, fade and free. Counters
+-- differs, and the operation votes: all do but those from release to fade, and free. Counters
 -- are whole numbers up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is an error. An
 -- operation that uses such a counter, or would raise a counter over this limit, answers an error.
 --

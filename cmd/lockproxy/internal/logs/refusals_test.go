@@ -111,54 +111,54 @@ func checkRefusals(t *testing.T, lines []auditLine, start time.Time) {
 // TestRefusalsAreWrittenAtTheEnd: the line that is due is written at the end, and before the file
 // is opened again.
 func TestRefusalsAreWrittenAtTheEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit")
-	for _, setting := range []string{"log", path} {
-		t.Run(filepath.Base(setting), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var out lines
-				log, err := New(&out, Options{"error", "json", setting})
-				if err != nil {
-					t.Fatal(err)
-				}
-				text := func() string {
-					if setting == "log" {
-						return out.String()
-					}
-					b, err := os.ReadFile(path)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return string(b)
-				}
-				for n := range 3 {
-					log.Audit.Record(noLogin(n))
-				}
-				if err := log.Audit.Reopen(); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait() // the lines are written
-				log.Audit.Record(noLogin(9))
-				log.Audit.Record(noLogin(9))
-				start := time.Now()
-				log.Close()
-				if time.Since(start) != 0 {
-					t.Errorf("Close took %v", time.Since(start))
-				}
-				var counts []int
-				for _, l := range auditLines(t, text()) {
-					counts = append(counts, l.Refusals)
-				}
-				want := "[3 2]"
-				if setting == "log" { // which is not opened again
-					want = "[5]"
-				}
-				if got := fmt.Sprint(counts); got != want {
-					t.Errorf("audit-log %s: the lines count %s, want %s", setting, got, want)
-				}
-				time.Sleep(time.Minute)
-			})
-		})
-	}
+	t.Run("log", func(t *testing.T) { // which is not opened again
+		var out lines
+		wantDueLines(t, &out, "log", out.String, "[5]")
+	})
+	t.Run("audit", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "audit")
+		text := func() string {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		wantDueLines(t, new(lines), path, text, "[3 2]")
+	})
+}
+
+// wantDueLines: of three refusals before Audit.Reopen and two after it, the lines in text count
+// want when Close returns, which it does at once.
+func wantDueLines(t *testing.T, out *lines, setting string, text func() string, want string) {
+	synctest.Test(t, func(t *testing.T) {
+		log, err := New(out, Options{"error", "json", setting})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			log.Audit.Record(noLogin(n))
+		}
+		if err := log.Audit.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the lines are written
+		log.Audit.Record(noLogin(9))
+		log.Audit.Record(noLogin(9))
+		start := time.Now()
+		log.Close()
+		if time.Since(start) != 0 {
+			t.Errorf("Close took %v", time.Since(start))
+		}
+		var counts []int
+		for _, l := range auditLines(t, text()) {
+			counts = append(counts, l.Refusals)
+		}
+		if got := fmt.Sprint(counts); got != want {
+			t.Errorf("audit-log %s: the lines count %s, want %s", setting, got, want)
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 // TestRefusalsAreBounded: many addresses take no more memory than so many.

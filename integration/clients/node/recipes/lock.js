@@ -3,8 +3,8 @@
 //   await using held = await lock(send, "report", { ttl: 10_000, wait: 5_000 });
 //   await write(report, held.fence, { signal: held.signal });
 //
-// send sends a command. A LOCK that waits stalls what comes behind it on its connection, renewals
-// too, so take a pool:
+// send sends a command. A LOCK that waits stalls later commands on its connection, renewals too, so
+// take a pool:
 //
 //   const pool = await createClientPool(options).connect(); // node-redis
 //   const send = (...command) => pool.sendCommand(command);
