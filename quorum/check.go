@@ -27,7 +27,8 @@ const fadeTime = 2 * time.Second
 //
 // If any master lacks the token that once held it, a late one or a voter, a proxy released it: a
 // master keeps a key until the ttl has passed, and one that lost its memory is in quarantine for
-// longer. Then the rest of the token fades.
+// longer. Then the rest of the token fades. Where masters may vote that have lost locks, without
+// the restart guard or with evictions, it takes so many that no majority can hold the token.
 //
 // The voters are asked if all late masters hold the token: the masters that made the lease and were
 // not set since. If every majority includes a voter that has the token, the check ends: no majority
@@ -91,7 +92,7 @@ func (c *checks) begin(k *check) {
 	c.mu.Unlock()
 	c.ask(k, late, func(_, lacks uint64) {
 		c.mu.Lock()
-		released := c.fleet.opts.Guard != GuardOff && k.released(lacks)
+		released := k.verdict(0, lacks, len(c.fleet.lanes), c.fleet.opts.mayForget()) == lost
 		c.mu.Unlock()
 		switch {
 		case lacks == late:
@@ -106,16 +107,16 @@ func (c *checks) begin(k *check) {
 
 // judge asks the masters that know whether the lock is held.
 func (c *checks) judge(k *check) {
-	n, guard := len(c.fleet.lanes), c.fleet.opts.Guard
+	n, mayForget := len(c.fleet.lanes), c.fleet.opts.mayForget()
 	c.mu.Lock()
-	current, judges := c.waits[k.token] == k, k.judges(n, guard)
+	current, judges := c.waits[k.token] == k, k.judges(n, mayForget)
 	c.mu.Unlock()
 	if !current {
 		return
 	}
 	c.ask(k, judges, func(has, lacks uint64) {
 		c.mu.Lock()
-		v := k.verdict(has, lacks, n, guard)
+		v := k.verdict(has, lacks, n, mayForget)
 		c.mu.Unlock()
 		c.end(k, v)
 	})
@@ -185,13 +186,10 @@ func (k *check) keeping() (set uint64) {
 	return set
 }
 
-// released reports whether one of the masters that lack the token shows that a proxy released it.
-func (k *check) released(lacks uint64) bool { return lacks&k.keeping() != 0 }
-
 // judges are the masters to ask whether the token is held: the voters as long as they keep their
-// grants, and enough of them are left. Without the restart guard they may have lost their memory.
-func (k *check) judges(n int, guard GuardMode) uint64 {
-	if guard == GuardOff || k.voters&^k.keeping() != 0 || n-bits.OnesCount64(k.voters) >= majority(n) {
+// grants, and enough of them are left. If masters may forget, all are asked.
+func (k *check) judges(n int, mayForget bool) uint64 {
+	if mayForget || k.voters&^k.keeping() != 0 || n-bits.OnesCount64(k.voters) >= majority(n) {
 		return allMasters
 	}
 	return k.voters
@@ -199,13 +197,13 @@ func (k *check) judges(n int, guard GuardMode) uint64 {
 
 // verdict is won if the token is still held, lost if it was released, and noQuorum if the answers
 // do not show which. has and lacks are the sets of the n masters that answered yes and no.
-// Without the restart guard a master that lacks the token may have lost its memory.
-func (k *check) verdict(has, lacks uint64, n int, guard GuardMode) verdict {
+// mayForget says that a master may vote although it has lost the token.
+func (k *check) verdict(has, lacks uint64, n int, mayForget bool) verdict {
 	maj := majority(n)
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:
 		return lost
-	case k.released(lacks) && (guard != GuardOff || bits.OnesCount64(has) < maj):
+	case lacks&k.keeping() != 0 && !mayForget:
 		return lost
 	case n-bits.OnesCount64(has&k.voters) < maj:
 		return won

@@ -109,23 +109,23 @@ func TestJudges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int
-		guard  GuardMode
+		forget bool // masters may forget
 		voters uint64
 		voted  time.Duration // from now on
 		want   uint64
 	}{
-		{"the voters of three", 3, GuardOn, 0b011, time.Second, 0b011},
-		{"the voters of five", 5, GuardStrict, 0b10110, time.Second, 0b10110},
-		{"their keys expire", 3, GuardOn, 0b011, 0, allMasters},
-		{"they may have lost it", 3, GuardOff, 0b011, time.Second, allMasters},
-		{"one was filled since", 3, GuardOn, 0b001, time.Second, allMasters},
-		{"not known", 5, GuardOn, 0, time.Second, allMasters},
-		{"half of four", 4, GuardOn, 0b0011, time.Second, 0b0011},
+		{"the voters of three", 3, false, 0b011, time.Second, 0b011},
+		{"the voters of five", 5, false, 0b10110, time.Second, 0b10110},
+		{"their keys expire", 3, false, 0b011, 0, allMasters},
+		{"they may have lost it", 3, true, 0b011, time.Second, allMasters},
+		{"one was filled since", 3, false, 0b001, time.Second, allMasters},
+		{"not known", 5, false, 0, time.Second, allMasters},
+		{"half of four", 4, false, 0b0011, time.Second, 0b0011},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, c.n)}
 			k.held(c.voters, c.voted)
-			if got := k.judges(c.n, c.guard); got != c.want {
+			if got := k.judges(c.n, c.forget); got != c.want {
 				t.Errorf("%b, want %b", got, c.want)
 			}
 		})
@@ -138,28 +138,28 @@ func TestJudges(t *testing.T) {
 func TestCheckVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		guard        GuardMode
+		forget       bool // masters may forget
 		voters, late uint64
 		left         time.Duration // of the keys
 		has, lacks   uint64
 		want         verdict
 	}{
-		{"voters have it", GuardOn, 0b011, 0b100, time.Second, 0b111, 0, won},
-		{"a voter lacks it", GuardOn, 0b011, 0b100, time.Second, 0b110, 0b001, lost},
-		{"a late one lacks it", GuardOn, 0b001, 0b110, time.Second, 0b101, 0b010, lost},
-		{"no voter is left, a late one lacks it", GuardOn, 0, 0b111, time.Second, 0b110, 0b001, lost},
-		{"no voter is left, late ones have it", GuardOn, 0, 0b111, time.Second, 0b111, 0, noQuorum},
-		{"its key may have expired", GuardOn, 0b011, 0b100, 0, 0b110, 0b001, noQuorum},
-		{"it never held it", GuardOn, 0b001, 0b100, time.Second, 0b101, 0b010, noQuorum},
-		{"it may have lost its memory", GuardOff, 0b011, 0b100, time.Second, 0b110, 0b001, noQuorum},
-		{"without a guard, no majority has it", GuardOff, 0b011, 0b100, time.Second, 0b100, 0b001, lost},
-		{"a majority lacks it", GuardOff, 0, 0, 0, 0b001, 0b110, lost},
-		{"no answers", GuardOn, 0b011, 0b100, time.Second, 0, 0, noQuorum},
+		{"voters have it", false, 0b011, 0b100, time.Second, 0b111, 0, won},
+		{"a voter lacks it", false, 0b011, 0b100, time.Second, 0b110, 0b001, lost},
+		{"a late one lacks it", false, 0b001, 0b110, time.Second, 0b101, 0b010, lost},
+		{"no voter is left, a late one lacks it", false, 0, 0b111, time.Second, 0b110, 0b001, lost},
+		{"no voter is left, late ones have it", false, 0, 0b111, time.Second, 0b111, 0, noQuorum},
+		{"its key may have expired", false, 0b011, 0b100, 0, 0b110, 0b001, noQuorum},
+		{"it never held it", false, 0b001, 0b100, time.Second, 0b101, 0b010, noQuorum},
+		{"it may have lost its memory", true, 0b011, 0b100, time.Second, 0b110, 0b001, noQuorum},
+		{"it may have lost its memory, another is silent", true, 0b011, 0b100, time.Second, 0b100, 0b001, noQuorum},
+		{"a majority lacks it", true, 0, 0, 0, 0b001, 0b110, lost},
+		{"no answers", false, 0b011, 0b100, time.Second, 0, 0, noQuorum},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, 3)}
 			k.held(c.voters|c.late, c.left)
-			if got := k.verdict(c.has, c.lacks, 3, c.guard); got != c.want {
+			if got := k.verdict(c.has, c.lacks, 3, c.forget); got != c.want {
 				t.Errorf("verdict %v, want %v", got, c.want)
 			}
 		})

@@ -205,3 +205,6 @@ func (o *Options) validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// mayForget reports whether masters may vote that have lost locks before their ttl.
+func (o *Options) mayForget() bool { return o.Guard == GuardOff || o.AllowEviction }

@@ -94,7 +94,7 @@ func newReader(in io.Reader) *respio.Reader { return respio.NewReader(in, replyL
 func readReply(r *respio.Reader, command string) (reply respio.Reply, err error) {
 	switch err = r.Read(&reply); {
 	case errors.Is(err, respio.ErrTooLarge):
-		err = fmt.Errorf("reply of more than %d bytes", maxLine)
+		err = fmt.Errorf("the reply to %s is larger than any server's", command)
 	case errors.Is(err, respio.ErrMalformed):
 		err = unexpected(command)
 	}

@@ -127,7 +127,7 @@ func TestDialFails(t *testing.T) {
 		"repeated": {reply("-ERR no hush here\r\n"), "ERR AUTH refused"},
 		"silent":   {scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) }), "i/o timeout"},
 		"hangs up": {scripted(t, func(_ int, conn net.Conn) { request(bufio.NewReader(conn)) }), "connection closed"},
-		"endless":  {reply("-" + strings.Repeat("x", 5000)), "reply of more than 4096 bytes"},
+		"endless":  {reply("-" + strings.Repeat("x", 5000)), "the reply to AUTH is larger than any server's"},
 		"strange":  {reply("$-1\r\n"), "unexpected reply to AUTH"},
 		"control":  {reply("-ERR a\x00b\rc\r\n"), "ERR a b c"},
 		"custom dial": {Options{Addr: "x", Dial: func(context.Context, string, string) (net.Conn, error) {

@@ -86,7 +86,13 @@ func (s *repairs) sent(r *repair, e *entry) {
 // the repair; the zero value without one, and if another entry was queued for it after e.
 func (s *repairs) answered(e *entry, r *wire.Reply, now time.Time) (was repair) {
 	pending := s.find(e.op.TokenAt)
-	if pending == nil || pending.serial != e.serial || pending.op.Kind != e.op.Kind || pending.state != repairSent {
+	switch {
+	case pending == nil || pending.serial != e.serial || pending.op.Kind != e.op.Kind:
+		return was
+	case pending.state != repairSent: // it has changed since, and waits for room: nothing of it is on the lane
+		if pending.drop.IsZero() {
+			pending.drop = now.Add(pending.lives)
+		}
 		return was
 	}
 	was = *pending

@@ -141,6 +141,27 @@ func TestAnswerToEarlierSendingEndsNothing(t *testing.T) {
 	}
 }
 
+// A top-up changes while it is on the lane, and waits for room. The answer leaves it pending, but
+// from there on it is dropped with its lock: nothing of it is on the lane any more.
+func TestAnswerToChangedTopUp(t *testing.T) {
+	var s repairs
+	var st status
+	var q queue
+	r, _ := s.put(newRepair(wire.TopUp, testToken, in(time.Minute)))
+	e := entry{op: r.op}
+	s.sent(r, &e)
+	r.drop = time.Time{}
+	changed := newRepair(wire.TopUp, testToken, in(time.Minute))
+	s.put(changed)
+	if was := s.answered(&e, &wire.Reply{Kind: ':', Int: 1}, testNow); was.op.Key != "" || s.n != 1 {
+		t.Errorf("the answer ended %q, %d pending", was.op.Key, s.n)
+	}
+	s.sendTopUp(&st, &q, s.find(testToken), in(time.Minute-minTopUp/2))
+	if s.n != 0 {
+		t.Error("the top-up stays although its lock has all but ended")
+	}
+}
+
 // A barrier drops the top-ups of locks that have ended, and returns the ones that may have landed.
 func TestTopUpsAtBarrier(t *testing.T) {
 	var s repairs

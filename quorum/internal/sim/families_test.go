@@ -312,6 +312,9 @@ func (p *plan) unlocks(r *rand.Rand) {
 func (p *plan) extended(r *rand.Rand) {
 	p.length = between(r, 4*time.Second, 10*time.Second)
 	p.maxTTL, p.mostHold, p.count = 60*time.Second, 60*time.Millisecond, 6
+	if r.IntN(2) == 0 { // some are held when they are checked
+		p.length, p.mostHold, p.count = 12*time.Second, 3*time.Second, 12
+	}
 	p.masterTimeout = between(r, 20*time.Millisecond, 150*time.Millisecond)
 	p.clients = clientPlan{keys: 12, ttl: [2]time.Duration{30 * time.Second, p.maxTTL}, think: 30 * time.Millisecond,
 		elsewere: 1, extend: 0.7, soon: true}

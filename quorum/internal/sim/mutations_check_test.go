@@ -20,7 +20,7 @@ var checkMutations = []mutation{
 		}},
 	{name: "a check learns nothing from a master that was set late and lacks the token", family: "extended",
 		finds: leftovers, edits: []edit{
-			{file: checkItself, old: "return lacks&k.keeping() != 0", new: "return lacks&k.voters&k.keeping() != 0"},
+			{file: checkItself, old: "case lacks&k.keeping() != 0", new: "case lacks&k.voters&k.keeping() != 0"},
 		}},
 	{name: "a check forgets who held the token when a fill lands", family: "extended", finds: leftovers,
 		edits: []edit{
