@@ -36,7 +36,8 @@ func TestThousandWaitersCostAsOne(t *testing.T) {
 	q.Near.Unlock("job", token)
 	q.wantAllServed(t, each)
 	q.Near.WaitWaiting(0)
-	q.Near.WantDo(lab.Null2, "LOCKINFO", "job")
+	lab.WaitFor(t, "the UNLOCK of the last waiter", lab.Patience,
+		func() bool { return q.Near.Do("LOCKINFO", "job") == lab.Null2 })
 	q.WantNoStray(t)
 }
 
