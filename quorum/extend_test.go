@@ -232,6 +232,9 @@ func TestExtendOfSomeLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRelease(t, q, "b", lease.Token)
+		for i := range s.masters {
+			delayed(s.masters[i], "extend", time.Millisecond) // until Extend waits
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second,
 			false); !errors.Is(err, context.Canceled) {
