@@ -28,7 +28,8 @@ const fadeTime = 2 * time.Second
 // If any master lacks the token that once held it, a late one or a voter, a proxy released it: a
 // master keeps a key until the ttl has passed, and one that lost its memory is in quarantine for
 // longer. Then the rest of the token fades. Where masters may vote that have lost locks, without
-// the restart guard or with evictions, it takes so many that no majority can hold the token.
+// the restart guard or with evictions, only a voter shows it, and only if no majority answers that
+// it has the token.
 //
 // The voters are asked if all late masters hold the token: the masters that made the lease and were
 // not set since. If every majority includes a voter that has the token, the check ends: no majority
@@ -92,7 +93,7 @@ func (c *checks) begin(k *check) {
 	c.mu.Unlock()
 	c.ask(k, late, func(_, lacks uint64) {
 		c.mu.Lock()
-		released := k.verdict(0, lacks, len(c.fleet.lanes), c.fleet.opts.mayForget()) == lost
+		released := k.verdict(^lacks, lacks, len(c.fleet.lanes), c.fleet.opts.mayForget()) == lost
 		c.mu.Unlock()
 		switch {
 		case lacks == late:
@@ -204,6 +205,8 @@ func (k *check) verdict(has, lacks uint64, n int, mayForget bool) verdict {
 	case n-bits.OnesCount64(lacks) < maj:
 		return lost
 	case lacks&k.keeping() != 0 && !mayForget:
+		return lost
+	case lacks&k.keeping()&k.voters != 0 && bits.OnesCount64(has) < maj:
 		return lost
 	case n-bits.OnesCount64(has&k.voters) < maj:
 		return won

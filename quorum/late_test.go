@@ -152,7 +152,8 @@ func TestCheckVerdict(t *testing.T) {
 		{"its key may have expired", false, 0b011, 0b100, 0, 0b110, 0b001, noQuorum},
 		{"it never held it", false, 0b001, 0b100, time.Second, 0b101, 0b010, noQuorum},
 		{"it may have lost its memory", true, 0b011, 0b100, time.Second, 0b110, 0b001, noQuorum},
-		{"it may have lost its memory, another is silent", true, 0b011, 0b100, time.Second, 0b100, 0b001, noQuorum},
+		{"a voter may have forgotten, no majority has it", true, 0b011, 0b100, time.Second, 0b100, 0b001, lost},
+		{"a late one may have forgotten", true, 0b001, 0b110, time.Second, 0b001, 0b010, noQuorum},
 		{"a majority lacks it", true, 0, 0, 0, 0b001, 0b110, lost},
 		{"no answers", false, 0b011, 0b100, time.Second, 0, 0, noQuorum},
 	} {

@@ -91,6 +91,7 @@ func badTTLs() (table []badArguments) {
 func TestBadArgumentsGetContractErrors(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
+	lab.Settle(t, c.Masters, c.Proxy) // no command of the first lock is under way
 	start := time.Now()
 	direct, scripts := make([]string, len(c.Masters)), make([]int, len(c.Masters))
 	for i, s := range c.Masters {
