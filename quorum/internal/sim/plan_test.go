@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +116,7 @@ func newPlan(seed uint64) *plan {
 	p.drawClocks(r)
 	p.drawProxies(r)
 	p.probes, p.recovers = !p.census && rarely(r, 0.5), !p.census && rarely(r, 0.3)
-	p.helpless = p.faults.has("clock steps") && p.faults.loses()
+	p.helpless = p.faults.has("clock steps") && p.faults.loses() || p.farBehind()
 	if rarely(r, 0.1) {
 		p.denySome(r)
 	}
@@ -229,6 +230,12 @@ func (p *plan) drawClocks(r *rand.Rand) {
 	if rarely(r, 0.2) {
 		p.farOff(r)
 	}
+}
+
+// farBehind reports whether a master's clock is years behind. That master cannot grant once it has
+// seen a counter of the others, so a majority may need an operator if another one is away.
+func (p *plan) farBehind() bool {
+	return slices.ContainsFunc(p.ahead, func(d time.Duration) bool { return d < -24*time.Hour })
 }
 
 // years are how far the clocks of a minority may be off.
