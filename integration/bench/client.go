@@ -12,8 +12,8 @@ import (
 	"lockproxy/resp/respio"
 )
 
-// client is a plain connection that sends one command at a time, as redis-benchmark does: it costs
-// what a client must cost.
+// client is a plain connection that sends one command at a time, like redis-benchmark. It does no
+// more work than any client must do.
 type client struct {
 	conn    net.Conn
 	replies *respio.Reader
@@ -29,7 +29,7 @@ func dial(addr string) (*client, error) {
 	return &client{conn: conn, replies: respio.NewReader(bufio.NewReader(conn), replyLimits)}, nil
 }
 
-// do sends a command and returns the first line of its reply, and behind it the body of a bulk
+// do sends a command and returns the first line of its reply, and the body of a bulk
 // string. The bytes are good until the next call.
 func (c *client) do(args ...string) (line, body []byte, err error) {
 	if err := c.send(args...); err != nil {

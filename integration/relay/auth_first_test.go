@@ -10,17 +10,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The stand-in for upstreams that check authentication before they look a command up, as Valkey
-// has done since 9.1 (its pull request 1475), must answer as they do.
+// Valkey checks authentication before it looks a command up since 9.1 (its pull request 1475). The
+// lab's substitute for such upstreams must give the same answers.
 
-// authFirst is an upstream of this kind: its address, and the server that a test reaches without
-// the stand-in.
+// authFirst is an upstream of this kind: its address, and the server that a test reaches directly.
 type authFirst struct {
 	name, addr string
 	server     *lab.Redis
 }
 
-// authFirstUpstreams starts the stand-in in front of a redis-server and, if one is installed that
+// authFirstUpstreams starts the substitute in front of a redis-server and, if one is installed that
 // checks in this order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
 func authFirstUpstreams(t *testing.T, args ...string) []authFirst {
 	t.Helper()

@@ -64,11 +64,11 @@ var requestCases = []requestCase{
 	{"browser as an array", "*1\r\n$4\r\nPoSt\r\nPING\r\n", "", true},
 }
 
-// play sends the bytes of a case and compares what comes back.
+// play sends the bytes of a case and compares the reply.
 func (r *requestCase) play(t *testing.T, conn net.Conn, send io.Reader) {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	go io.Copy(conn, send) // fails where the server closes before it has all
+	go io.Copy(conn, send) // fails if the server closes before it has read everything
 	got := make([]byte, len(r.want))
 	if n, err := io.ReadFull(conn, got); string(got[:n]) != r.want {
 		t.Errorf("got %q %v, want %q", got[:n], err, r.want)
@@ -128,7 +128,8 @@ func TestRequestsUnlikeRedis(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBytesCostNoMemory: a client that announces much, and sends nothing, gets no memory.
+// TestAnnouncedBytesCostNoMemory: the server allocates no memory for bytes that a client only
+// announces.
 func TestAnnouncedBytesCostNoMemory(t *testing.T) {
 	m, _ := newTestServer(t)
 	var before, after runtime.MemStats
