@@ -109,8 +109,8 @@ func TestRequestCasesOfRedis(t *testing.T) {
 	}
 }
 
-// TestRequestsUnlikeRedis: where Redis waits for more bytes that cannot mend a request, the embedded
-// server refuses it at once. It refuses counts that Redis accepts since version 7, prints no byte
+// TestRequestsUnlikeRedis: where Redis waits for more bytes that cannot mend a request, the
+// embedded server refuses it at once. It refuses counts that Redis accepts since version 7, prints no byte
 // that is not printable, and answers all commands before it closes.
 func TestRequestsUnlikeRedis(t *testing.T) {
 	m, _ := newTestServer(t)
