@@ -2,6 +2,8 @@ package resp
 
 import (
 	"net"
+	"sync/atomic"
+	"time"
 
 	"lockproxy/resp/internal/netpoll"
 )
@@ -69,4 +71,81 @@ func (in *inbound) readNow() (n int, err error) {
 		in.arrived()
 	}
 	return n, err
+}
+
+// paceSteps is how often within SlowClientTimeout each connection is looked at.
+const paceSteps = 8
+
+// slowBytes is how much of a command must come within SlowClientTimeout for its client not to
+// count as slow: a large value may take its time, one byte now and then may not.
+const slowBytes = 64 << 10
+
+// progress counts how far a client has got with reading and writing. Counting costs the session
+// next to no time; Server.watchPace looks at the counts.
+type progress struct {
+	read atomic.Uint64 // bytes that came from the client
+
+	// begun is the number of the request that the client has begun and not ended; 0: there is none,
+	// or the pump does not wait for the client.
+	begun   atomic.Uint64
+	writing atomic.Bool   // a write to the client is under way
+	written atomic.Uint64 // bytes that were written to it
+
+	// Used by watchPace only.
+	in  paceInput
+	out paceOutput
+}
+
+// paceInput is the request that was unfinished at the last look, and how much of it had come.
+type paceInput struct {
+	begun, read uint64
+	since       time.Time
+}
+
+// paceOutput is how much the client had taken at the last look.
+type paceOutput struct {
+	written, taken uint64
+	queued         int
+	since          time.Time // zero: no bytes waited for it
+}
+
+// await notes that the client is waited for. unfinished: it has begun a request, the one of the
+// number begun.
+func (p *progress) await(begun uint64, unfinished bool) {
+	if unfinished {
+		p.begun.Store(begun + 1)
+	}
+}
+
+// busy notes that the client is not waited for.
+func (p *progress) busy() { p.begun.Store(0) }
+
+// slow returns why the client must be disconnected; empty: it is not slow. queued bytes are in the
+// socket; taken is how many the client's system has ever acknowledged.
+func (p *progress) slow(queued int, taken uint64, now time.Time, timeout time.Duration) (why string) {
+	if p.stuck(queued, taken, now, timeout) {
+		return "it takes nothing although replies wait for it"
+	}
+	begun, read := p.begun.Load(), p.read.Load()
+	if begun != p.in.begun || read-p.in.read >= slowBytes {
+		p.in = paceInput{begun, read, now}
+	}
+	if begun != 0 && now.Sub(p.in.since) >= timeout {
+		return "it does not finish a command that it began"
+	}
+	return ""
+}
+
+// stuck reports whether bytes have waited for timeout and the client has taken none of them.
+func (p *progress) stuck(queued int, taken uint64, now time.Time, timeout time.Duration) bool {
+	at := paceOutput{p.written.Load(), taken, queued, p.out.since}
+	waits := queued > 0 || p.writing.Load()
+	switch {
+	case !waits:
+		at.since = time.Time{}
+	case at != p.out || at.since.IsZero():
+		at.since = now
+	}
+	p.out = at
+	return waits && now.Sub(at.since) >= timeout
 }
