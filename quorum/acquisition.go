@@ -266,6 +266,9 @@ func (a *acquisition) votedLocked() effects {
 	case v == held, v == split:
 		return a.failLocked(&HeldError{Free: t.freeIn()})
 	}
+	if a.q.fleet.slow(&t.votes, t.took) {
+		return a.failLocked(&BusyError{Waiting: a.q.intake.waitingNow()})
+	}
 	return a.failLocked(a.q.fleet.noQuorum(t.votes.answers, t.took))
 }
 

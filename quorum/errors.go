@@ -21,7 +21,8 @@ var (
 	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
 	ErrNoQuorum = errors.New("no majority of the masters answered")
 
-	// ErrBusy: so many LOCKs wait that this one could not be sent in time. No master was asked.
+	// ErrBusy: so many LOCKs wait that this one could not be sent in time, or that the masters,
+	// which work, could not answer it in its time.
 	ErrBusy = errors.New("the masters are busy")
 
 	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No master was
@@ -66,7 +67,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // BusyError is the ErrBusy of one Acquire.
 type BusyError struct {
-	Waiting int // LOCKs that waited when this one gave up, itself included
+	Waiting int // LOCKs that waited to be sent when this one gave up, itself included
 }
 
 // Error is the reason in words.

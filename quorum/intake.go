@@ -213,6 +213,13 @@ func (n *intake) load() int {
 	return n.running + n.waiting
 }
 
+// waitingNow returns how many acquisitions wait.
+func (n *intake) waitingNow() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.waiting
+}
+
 // overloaded reports whether LOCKs wait until they can be sent.
 func (n *intake) overloaded() bool {
 	n.mu.Lock()

@@ -77,3 +77,20 @@ func (f *fleet) silent(r *round, p *patience) (set uint64, next time.Time) {
 	}
 	return set, next
 }
+
+// slow reports whether the masters of a round without a quorum, which began so long ago, are only
+// slow: those that have answered it, and those that have answered other requests since it began and
+// within master-timeout, are a majority. It is for the end of a LOCK's own time, which may be
+// shorter than the queues of masters.
+func (f *fleet) slow(r *round, began time.Duration) bool {
+	alive := r.tally.answered()
+	for i, l := range f.lanes {
+		if r.answers[i].state != answerPending {
+			continue
+		}
+		if ago, ok := l.Heard(); ok && ago < min(began, f.opts.MasterTimeout) {
+			alive++
+		}
+	}
+	return alive >= majority(len(r.answers))
+}

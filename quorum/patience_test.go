@@ -25,7 +25,8 @@ func busy(s *sim, q *Quorum, packets int) {
 const gatherFor = 1100 * time.Microsecond
 
 // A master that makes progress is not silent, however long it takes to come to a request: an
-// attempt waits for it a quarter of the ttl, and a second at most.
+// attempt waits for it a quarter of the ttl, and a second at most. Then it says that the masters are
+// busy, because they work.
 func TestProgressIsNoSilence(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -35,8 +36,10 @@ func TestProgressIsNoSilence(t *testing.T) {
 	}{
 		{"3 packets before it", 3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
 		{"20 packets before it", 20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
-		{"more than a quarter of the ttl", 20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
-		{"more than a second", 40, 10 * time.Second, time.Second, ErrNoQuorum},
+		{"a quarter of the ttl", 20, time.Second, 250 * time.Millisecond, ErrBusy},
+		{"a second", 40, 10 * time.Second, time.Second, ErrBusy},
+		{"a quarter of the ttl, with few others", 5, 400 * time.Millisecond, 100 * time.Millisecond, ErrBusy},
+		{"a master that answers no other request", 0, 80 * time.Millisecond, 20 * time.Millisecond, ErrNoQuorum},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {

@@ -269,6 +269,7 @@ func TestQueueTimeouts(t *testing.T) {
 		{"no quorum, no limit", noQuorum, 0, quorum.ErrNoQuorum, time.Minute},
 		{"late", quorum.ErrLate, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 		{"late, no limit", quorum.ErrLate, 0, quorum.ErrLate, time.Minute},
+		{"busy", quorum.ErrBusy, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inQueue(t, func(q *crowd) {

@@ -193,8 +193,8 @@ func (w *waiter) awaitRetry(err error) error {
 		return w.awaitWakeUp(never)
 	case w.limits.timeout == nil && w.faultLasts() >= w.qs.maxTTL:
 		return err
-	case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate),
-		errors.Is(err, quorum.ErrFence):
+	case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence),
+		errors.Is(err, quorum.ErrBusy) && w.remaining() > time.Millisecond:
 		delay := w.nextDelay()
 		return w.limits.sleep(delay/2 + rand.N(delay/2))
 	}

@@ -180,6 +180,18 @@ func (l *Lane) Silence() time.Duration {
 	return max(silence, 0)
 }
 
+// Heard returns how long ago the last bytes of the master came on this connection. ok is false if
+// none have come, or if there is no connection.
+func (l *Lane) Heard() (ago time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		return 0, false
+	}
+	heard := time.Duration(l.conn.heard.Load())
+	return l.cfg.clock() - heard, heard > 0
+}
+
 // NoteLate notes that the master took so long for an answer that was too late to count. vote: it
 // was the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING
 // is.

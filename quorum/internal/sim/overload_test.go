@@ -289,12 +289,13 @@ func (c *crowd) asks(key string) {
 // answered checks the answer to a call.
 func (c *crowd) answered(call, key string, began time.Time, err error) {
 	took, busy := time.Since(began), errors.Is(err, quorum.ErrBusy)
-	if busy {
+	slow := busy && took != c.patience && took >= c.w.plan.clients.ttl[0]/4 // sent, and the masters could not answer in its time
+	if busy && !slow {
 		c.note(func() { c.unsent++ })
 	}
 	switch {
 	case c.cost == 0 || c.faults:
-	case busy && took != c.patience:
+	case busy && took != c.patience && !slow:
 		c.w.ledger.wrong(key, "under load: busy after %v, the queue-timeout is %v", took, c.patience)
 	case call != "LOCK" && took > mostHolder:
 		c.w.ledger.wrong(key, "under load: %s took %v", call, took)
