@@ -2,7 +2,6 @@ package resp
 
 import (
 	"net"
-	"sync/atomic"
 
 	"lockproxy/resp/internal/netpoll"
 )
@@ -10,30 +9,17 @@ import (
 // Loops are the event loops of a Server. They also watch the connections to the masters. So the
 // same workers read the commands of clients and the replies of masters, in the same batches. On
 // systems without loops Adopt refuses. Safe for concurrent use.
-type Loops struct {
-	poll       *netpoll.Loops
-	afterBatch atomic.Pointer[func()]
-}
+type Loops struct{ poll *netpoll.Loops }
 
 // NewLoops returns loops without a connection; they start with the first. The caller must
 // close them.
-func NewLoops() *Loops {
-	l := &Loops{}
-	l.poll = netpoll.NewLoops(l.batchServed)
-	return l
-}
+func NewLoops() *Loops { return &Loops{netpoll.NewLoops()} }
 
 // AfterBatch sets the function that a worker calls after each batch of connections that were ready
 // and that it has served. Lock commands that began in the batch, and replies of masters, only queue
 // their writes; f writes all of them at once. Several workers may call f at a time. It must neither
 // block nor panic.
-func (l *Loops) AfterBatch(f func()) { l.afterBatch.Store(&f) }
-
-func (l *Loops) batchServed() {
-	if f := l.afterBatch.Load(); f != nil {
-		(*f)()
-	}
-}
+func (l *Loops) AfterBatch(f func()) { l.poll.AfterBatch(f) }
 
 // Adopt takes over a plain TCP or Unix connection that package net opened, with the bytes that
 // are unread; the caller must not use c any more. It returns false, and leaves c as it is, if it

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,22 @@ func (c *Conn) readLocked(b []byte) (n int, err error) {
 		}
 	}
 	return 0, c.in.err
+}
+
+// rawIO is a read or write of a socket that never blocks, so the scheduler need not know of it.
+// With the race detector it calls package syscall.
+func rawIO(trap uintptr, fd int, b []byte) (int, syscall.Errno) {
+	if !raceDetector {
+		n, _, errno := syscall.RawSyscall(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		return int(n), errno
+	}
+	do := syscall.Read
+	if trap == syscall.SYS_WRITE {
+		do = syscall.Write
+	}
+	n, err := do(fd, b)
+	errno, _ := err.(syscall.Errno)
+	return n, errno
 }
 
 func opError(c *Conn, op string, errno syscall.Errno) error {

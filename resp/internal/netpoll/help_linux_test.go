@@ -36,7 +36,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // handLoops returns loops whose only worker runs when the test says so.
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
-	ls := NewLoops(nil)
+	ls := NewLoops()
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}

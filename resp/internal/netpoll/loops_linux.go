@@ -23,7 +23,7 @@ const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLL
 // Loops watch sockets and serve the ready ones. NewLoops makes them. Safe for concurrent
 // use.
 type Loops struct {
-	afterBatch func()        // may be nil
+	afterBatch atomic.Pointer[func()]
 	set        int           // the epoll set, which all workers share
 	nudge      int           // an eventfd in the set, never read; a write to it makes a parked worker look
 	woken      atomic.Uint32 // counts Yield
@@ -38,15 +38,17 @@ type Loops struct {
 	closed  bool
 }
 
-// NewLoops returns loops without a socket; they start with the first. A worker calls afterBatch, if
-// it is not nil, after each batch of sockets that it has served: it may write there, at once, all
-// that their callbacks have queued. Several workers may call it at a time. It must neither
-// block nor panic.
-func NewLoops(afterBatch func()) *Loops {
+// NewLoops returns loops without a socket; they start with the first.
+func NewLoops() *Loops {
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{afterBatch: afterBatch, set: -1, nudge: -1, workers: make([]*worker, most),
+	return &Loops{set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
+
+// AfterBatch sets the function that a worker calls after each batch of sockets that it has served:
+// it may write there, at once, all that their callbacks have queued. Several workers may call it at
+// a time. It must neither block nor panic.
+func (ls *Loops) AfterBatch(f func()) { ls.afterBatch.Store(&f) }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
 // If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Conn is to
@@ -265,8 +267,8 @@ func (w *worker) serveBatch() (found, served int) {
 		}
 	}
 	clear(w.batch)
-	if ls.afterBatch != nil && n > 0 {
-		ls.afterBatch()
+	if f := ls.afterBatch.Load(); f != nil && n > 0 {
+		(*f)()
 	}
 	return found, n
 }
@@ -294,4 +296,64 @@ func (w *worker) look() (found int) {
 		}
 	}
 	return int(n)
+}
+
+// When workers start and rest.
+const (
+	busyPercent = 80                     // of a core: more is busy
+	busyTime    = 100 * time.Millisecond // the time over which that is measured
+	restPercent = 50                     // of what one worker fewer could do: less is idle
+	restTime    = 500 * time.Millisecond // how long it must be idle
+)
+
+// load decides how many workers run: one more when all that run are busy, one fewer when together
+// they are idle for restTime.
+type load struct {
+	active  int                  // workers that run
+	cpuTime func() time.Duration // processor time that the process has used
+	since   time.Time            // beginning of the measured time
+	cpu     time.Duration        // cpuTime by then
+	ran     []time.Duration      // of each worker: how long it was awake since then
+	idle    time.Duration        // how long the workers had been idle by then
+}
+
+// newLoad returns a load for up to most workers, with one active.
+func newLoad(most int, now time.Time, cpuTime func() time.Duration) load {
+	return load{active: 1, cpuTime: cpuTime, since: now, cpu: cpuTime(), ran: make([]time.Duration, most)}
+}
+
+// add notes that worker i was awake for so long, until now. The worker counts as busy in that
+// time, if the process got the processors for it: otherwise other processes have them.
+func (l *load) add(i int, now time.Time, ran time.Duration) {
+	l.ran[i] += ran
+	past := now.Sub(l.since)
+	if past < busyTime {
+		return
+	}
+	cpu := l.cpuTime()
+	allBusy, total := (cpu-l.cpu)*100 > past*time.Duration(l.active)*busyPercent, time.Duration(0)
+	for _, ran := range l.ran[:l.active] {
+		allBusy = allBusy && ran*100 > past*busyPercent
+		total += ran
+	}
+	l.idle += past
+	if l.active == 1 || total*100 >= past*time.Duration(l.active-1)*restPercent {
+		l.idle = 0
+	}
+	switch {
+	case allBusy && l.active < len(l.ran):
+		l.active++
+	case l.idle >= restTime:
+		l.active--
+		l.idle = 0
+	}
+	clear(l.ran)
+	l.since, l.cpu = now, cpu
+}
+
+// processTime is the processor time that all threads have used.
+func processTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
 }

@@ -12,10 +12,11 @@ import (
 type Loops struct{}
 
 // NewLoops returns loops without a socket.
-func NewLoops(afterBatch func()) *Loops { return &Loops{} }
+func NewLoops() *Loops { return &Loops{} }
 
 // Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
+func (*Loops) AfterBatch(func())              {}
 func (*Loops) Yield()                         {}
 func (*Loops) Close()                         {}
 

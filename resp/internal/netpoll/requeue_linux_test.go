@@ -95,7 +95,7 @@ func TestRequeueAndEnd(t *testing.T) {
 
 // A watch that is never served, because the loops are closed, ends all the same.
 func TestRequeueAndCloseLoops(t *testing.T) {
-	ls := NewLoops(nil)
+	ls := NewLoops()
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +130,11 @@ func TestRequeueWakes(t *testing.T) {
 	}
 }
 
-// afterBatch is called once for a batch, when all of it was served, and not for an empty one.
+// AfterBatch's function is called once for a batch, when all of it was served, and not for an empty one.
 func TestAfterBatch(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	var ends []int // uses so far
-	r.ls.afterBatch = func() { ends = append(ends, len(r.used)) }
+	r.ls.AfterBatch(func() { ends = append(ends, len(r.used)) })
 	r.bring(t, 0, 1, 2)
 	r.batches(t, 3)
 	if last := len(ends) - 1; last > 2 || ends[last] != 3 {
@@ -144,7 +144,7 @@ func TestAfterBatch(t *testing.T) {
 	r.w.serveBatch()
 	r.w.serveBatch()
 	if len(ends) != before {
-		t.Error("afterBatch was called for an empty batch")
+		t.Error("the function of AfterBatch was called for an empty batch")
 	}
 }
 
