@@ -106,7 +106,7 @@ func TestUnsentLockAnswersBusyAfterQueueTimeout(t *testing.T) {
 func TestUnsentLockLeavesWithClient(t *testing.T) {
 	l, m := startNarrow(t, "--queue-timeout", "1s")
 	p := l.Proxies[0]
-	all, leavers := gather(t, p, "job", 3000), gather(t, p, "leaver", 2000)
+	all, leavers := gather(t, p, "job", 3000), gather(t, p, "leaver", 300) // few, so that all leave before their LOCKs come to the head of the line
 	seen := watch(t, l.Masters, "leaver-")
 	o := outcome{machine: m}
 	stop := all.work(&o, "20s", 0)
