@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -73,17 +74,21 @@ func (w *world) takable() {
 // takerIndex is the number of who takes as a client.
 const takerIndex = 902
 
-// mostTakes is how often a client asks at most. The first slots that it tries are random.
-const mostTakes = 2
+// mostTakes is how often a client is refused at most: the first slots that it tries are random. A
+// master may be slow for a while, so others of its attempts may fail, too, mostTries in all.
+const mostTakes, mostTries = 2, 20
 
 func (w *world) mustTake(c *simClient, want quorum.Request) {
 	var err error
-	for range mostTakes {
+	for refused, tries := 0, 0; refused < mostTakes && tries < mostTries; tries++ {
 		var cl *claim
 		if cl, err = c.ask(w.proxyAt(0), want, false); err == nil {
 			c.release(cl, w.proxyAt(0))
 			time.Sleep(c.moment(settleIn))
 			return
+		}
+		if errors.Is(err, quorum.ErrHeld) {
+			refused++
 		}
 		time.Sleep(c.moment(10 * time.Millisecond))
 	}
