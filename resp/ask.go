@@ -21,6 +21,8 @@ func (p *pump) prepare() (run bool, err error) {
 	switch {
 	case err != nil || decision == protocol.Drop || p.step != stepPump:
 		return false, err
+	case decision == protocol.Forward && p.s.srv.judges():
+		return false, p.s.runner.silence()
 	case decision == protocol.Forward:
 		p.s.proto.Expect(1)
 		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)), false)
@@ -163,4 +165,23 @@ func (w *waiting) awaitLastReplies() {
 // progresses reports whether the upstream is still answering requests, of which there may be many.
 func (w *waiting) progresses() bool {
 	return !w.gaveUp && w.p.s.progress.written.Load() != w.written
+}
+
+// awaitReplies waits until the requests before a broken one are answered, or for lingerTime. The
+// upstream cannot be asked: it has the beginning of the broken one.
+func awaitReplies(s *Session) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	last := time.After(lingerTime)
+	for !s.proto.AllAnswered() {
+		select {
+		case <-tick.C:
+		case <-last:
+			return
+		case <-s.up.copied:
+			return
+		case <-s.ctx.Done():
+			return
+		}
+	}
 }

@@ -1,10 +1,13 @@
 package resp
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
 	"sync"
+
+	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/scan"
 )
@@ -18,9 +21,10 @@ const begunAtOnce = 16
 // buffer, and the end of the input is processed when the reply is written. Otherwise a handler
 // runs the command on the pump's goroutine.
 type runner struct {
-	s     *Session
-	conn  *lockConn // the handler's; made when it is needed
-	begun begun
+	s       *Session
+	conn    *lockConn // the handler's; made when it is needed
+	begun   begun
+	library string // see Session.Library
 }
 
 // phase is a stage of a command that Options.Begin runs.
@@ -89,7 +93,7 @@ func (r *runner) ready() bool { return r.s.up.conn == nil || r.s.proto.Ready() }
 // connection to the upstream.
 func (r *runner) lockAlone() bool {
 	s := r.s
-	return s.srv.o.Begin != nil && s.up.conn == nil && s.pump.req.Between() && scan.WholeLock(s.in.bytes()) &&
+	return s.srv.o.Begin != nil && s.up.conn == nil && s.pump.req.Between() && s.pump.req.WholeOwn(s.in.bytes()) &&
 		!s.proto.Limited()
 }
 
@@ -286,6 +290,83 @@ func (r *runner) serve() error {
 		return net.ErrClosed
 	}
 	return err
+}
+
+// silence takes the place of a command that the upstream must not get, if no reply can be inserted.
+// With replies off the upstream gets the name of a lock command, which it does not know: so a
+// transaction fails.
+func (r *runner) silence() error {
+	s := r.s
+	if s.proto.Garbled() {
+		s.srv.o.Log.Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()),
+			zap.String("reason", "a command cannot be answered where replies cannot be told apart"))
+		s.cut()
+		return net.ErrClosed
+	}
+	s.proto.Expect(1)
+	s.pump.forward(appendCommand(nil, [][]byte{[]byte("LOCK")}, 1), false)
+	return nil
+}
+
+// quit answers QUIT without an upstream.
+func (r *runner) quit() {
+	r.s.life.end(causeFinish, EndQuit)
+	r.s.out.reply([]byte("+OK\r\n"))
+	r.s.pump.step = stepQuit
+}
+
+// longestLibrary is how many bytes of a library's name are kept.
+const longestLibrary = 64
+
+// judge is Options.Judge. It keeps the name of the client's library.
+//
+//	> *4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$8\r\nLIB-NAME\r\n$8\r\nredis-py\r\n
+func (r *runner) judge(argv [][]byte, total int, full bool) Verdict {
+	if len(argv) == 4 && total == 4 && bytes.EqualFold(argv[0], []byte("client")) &&
+		bytes.EqualFold(argv[1], []byte("setinfo")) && bytes.EqualFold(argv[2], []byte("lib-name")) {
+		r.library = string(argv[3][:min(len(argv[3]), longestLibrary)])
+	}
+	return r.s.srv.o.Judge(argv, total, full)
+}
+
+// absent dials the upstream if there is no connection yet. It reports whether Options.Alone may
+// answer in its place.
+func (r *runner) absent() bool {
+	s := r.s
+	if s.srv.o.Alone == nil {
+		return false
+	}
+	s.pump.connect()
+	failure := s.up.alone()
+	return failure != nil && (failure.ever || s.srv.o.UpstreamLogin || !s.srv.o.Facts().AuthRequired)
+}
+
+// standIn answers the request in pump.req, which passes, for an upstream that cannot be dialled.
+func (r *runner) standIn() {
+	s, req := r.s, &r.s.pump.req
+	if req.Kind == scan.KindQuit {
+		r.quit()
+		return
+	}
+	conn := r.lockConn()
+	answered := !req.Cut && s.srv.o.Alone(conn, ownCommand(req.Argv))
+	reply := conn.take()
+	switch {
+	case answered:
+		s.up.alone().ever = true
+		if req.Kind == scan.KindHello && len(req.Argv) > 1 && !bytes.HasPrefix(reply, []byte("-")) {
+			s.proto.SetRESP3(string(req.Argv[1]) == "3")
+		}
+		s.out.reply(reply)
+	case s.up.alone().ever && s.srv.down.back(s.ctx, s.up.alone().at, s.srv.o.Dial):
+		s.pump.refuse(1)
+		s.pump.step = stepQuit
+	default:
+		s.pump.refuse(1)
+	}
+	if conn.closed {
+		s.pump.step = stepQuit
+	}
 }
 
 // lockConn returns the connection that a handler gets.

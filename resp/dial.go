@@ -19,11 +19,13 @@ const (
 
 // dialFailure is the last dial that failed. The zero value is none. Safe for concurrent use.
 type dialFailure struct {
-	mu    sync.Mutex
-	err   error
-	at    time.Time // when it failed
-	until time.Time // no dial before
-	slow  bool      // clients get its error until then
+	mu     sync.Mutex
+	err    error
+	at     time.Time // when it failed
+	until  time.Time // no dial before
+	slow   bool      // clients get its error until then
+	good   time.Time // when a dial last succeeded
+	probed time.Time // when back last dialled
 }
 
 // current returns the error that a client which came at the given time gets without a dial of its
@@ -46,6 +48,13 @@ func (f *dialFailure) set(err error, took time.Duration) {
 	f.until = f.at.Add(min(max(took, dialPause), dialPauseMost))
 }
 
+// succeeded notes a dial that succeeded.
+func (f *dialFailure) succeeded() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.good = time.Now()
+}
+
 // dial calls open, unless that has just failed.
 func (f *dialFailure) dial(ctx context.Context, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	came := time.Now()
@@ -65,7 +74,10 @@ func (f *dialFailure) dial(ctx context.Context, open func(context.Context) (net.
 	}
 	start := time.Now()
 	up, err := open(ctx)
-	if err != nil && !errors.Is(err, context.Canceled) { // a cancelled dial is no failure of the upstream
+	switch {
+	case err == nil:
+		f.succeeded()
+	case !errors.Is(err, context.Canceled): // a cancelled dial is no failure of the upstream
 		f.set(err, time.Since(start))
 	}
 	return up, err

@@ -22,16 +22,21 @@
 // necessary by a query to the upstream (ask.go); the handler runs; its reply is written; the pump
 // processes the bytes that the client has sent meanwhile; then the loop watches again.
 //
+// With [Options].Judge the pump forwards no byte of a request before it is judged: the rest of the
+// client's bytes stays in its buffer. A request that is taken runs like a LOCK. If the upstream
+// cannot be dialled, [Options].Alone may answer the requests that pass (alone.go).
+//
 // # The state of a connection
 //
 // A connection as a whole has one state, that of its lifecycle: open, draining, half-closed,
 // lingering, closed. Each cause of an end changes it as the table transitions says. Beside it the
-// parts of a [Session] have these nine flags:
+// parts of a [Session] have these ten flags:
 //
 //   - lifecycle.quit: QUIT was forwarded, so the client ended the connection itself.
 //   - Session.running: a lock command runs.
 //   - pump.caughtUp: the pump has forwarded all bytes that it has read, and no lock command was
 //     among them.
+//   - alone.ever: Options.Alone has answered, so the connection is never relayed.
 //   - begun.arrived: bytes came while a command ran.
 //   - waiting.gaveUp: the upstream's input was ended while a query waited for its answer.
 //   - lockConn.closed: the handler has closed the connection.
@@ -42,7 +47,8 @@
 // The next task of a part is an enum of its own: pump.step and pump.reading, begun.phase,
 // readAhead.phase.
 //
-// The rooms have flags of their own. internal/scan: the place in a request, the stage of a reply.
+// The rooms have flags of their own. internal/scan: the place in a request, and of one that is not
+// judged yet; the stage of a reply.
 // internal/protocol: the Standing, which is the upstream's word; the set of changes since; garbled,
 // resp3 and withoutHello of a Conn; the stage of the answers, and whether the request after CLIENT
 // REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket, whether more

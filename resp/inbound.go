@@ -33,6 +33,9 @@ func (in *inbound) bytes() []byte { return in.buf.Bytes() }
 // empty reports whether there are none.
 func (in *inbound) empty() bool { return len(in.buf.Bytes()) == 0 }
 
+// begin returns how many bytes of the client were processed.
+func (in *inbound) begin() uint64 { return in.progress.read.Load() - uint64(in.counted) }
+
 // skip removes the first n bytes, which were processed.
 func (in *inbound) skip(n int) {
 	in.buf.Skip(n)

@@ -26,11 +26,13 @@ import (
 // replies show which command they answer.
 type model struct {
 	ideal  bool // it answers lock commands itself, like the proxy and a Redis together
+	gated  bool // the requests that judgeKeys takes are lock commands, too
 	ran    []string
 	tx     bool
 	dirty  bool
 	queue  [][]string
 	subs   map[string]bool
+	resp3  bool
 	mode   string // of CLIENT REPLY: "", off, skip
 	closed bool
 }
@@ -63,18 +65,26 @@ func (m *model) reply(what string) (silent bool) {
 
 func (m *model) answer(name string, argv []string) string {
 	own := scan.Classify([]byte(name)) == scan.KindLock
+	if m.gated && taken(argv) {
+		own = true
+		if !m.ideal {
+			m.ran = append(m.ran, fmt.Sprintf("LEAKED %.50q", argv))
+		}
+	}
 	switch {
 	case own && m.ideal && m.mode == "" && m.tx:
 		m.dirty = true
 		return "-ERR LOCK is not allowed in transactions\r\n"
-	case own && m.ideal && m.mode == "" && len(m.subs) > 0:
+	case own && m.ideal && m.mode == "" && len(m.subs) > 0 && !m.resp3:
 		return "-ERR subscribed\r\n"
+	case own && m.ideal && m.mode == "" && m.gated:
+		return gatedReply(argv, m.resp3)
 	case own && m.ideal && m.mode == "":
 		return fmt.Sprintf("$%d\r\nown:%s\r\n", 4+len(argv[1]), argv[1])
 	case own || len(name) == protocol.MarkerLength:
 		m.dirty = m.tx
 		return "-ERR unknown command '" + name + "', with args beginning with: \r\n"
-	case name == "hello": // of questions only
+	case name == "hello" && (len(argv) == 1 || len(argv[1]) > 0 && len(argv) > 2): // of questions only
 		return m.hello(argv)
 	}
 	m.ran = append(m.ran, strings.Join(argv, " "))
@@ -83,9 +93,9 @@ func (m *model) answer(name string, argv []string) string {
 		m.closed = true
 		return "+OK\r\n"
 	case name == "reset":
-		*m = model{ideal: m.ideal, ran: m.ran}
+		*m = model{ideal: m.ideal, gated: m.gated, ran: m.ran}
 		return "+RESET\r\n"
-	case len(m.subs) > 0 && !strings.HasSuffix(name, "subscribe"):
+	case len(m.subs) > 0 && !m.resp3 && !strings.HasSuffix(name, "subscribe"):
 		return "-ERR Can't execute '" + name + "'\r\n"
 	case name == "multi" && m.tx:
 		return "-ERR MULTI calls can not be nested\r\n"
@@ -103,10 +113,13 @@ func (m *model) hello(argv []string) string {
 	switch {
 	case m.tx:
 		return "+QUEUED\r\n"
-	case len(m.subs) > 0:
+	case len(m.subs) > 0 && !m.resp3:
 		return "-ERR Can't execute 'hello': only (P|S)SUBSCRIBE / ...\r\n"
 	case len(argv) > 1:
 		return "-ERR Syntax error in HELLO option '" + argv[2] + "'\r\n"
+	}
+	if m.resp3 {
+		return "%7\r\n" + strings.Repeat("$6\r\nserver\r\n$5\r\nredis\r\n", 7)
 	}
 	return "*14\r\n" + strings.Repeat("$6\r\nserver\r\n$5\r\nredis\r\n", 7)
 }
@@ -139,6 +152,9 @@ func (m *model) run(name string, argv []string) string {
 		return "+OK\r\n"
 	case "client":
 		return "+OK\r\n"
+	case "hello":
+		m.resp3 = argv[1] == "3"
+		return "+hello " + argv[1] + "\r\n"
 	case "subscribe", "unsubscribe":
 		if m.subs == nil {
 			m.subs = map[string]bool{}
@@ -146,7 +162,12 @@ func (m *model) run(name string, argv []string) string {
 		if m.subs[argv[1]] = true; name == "unsubscribe" {
 			delete(m.subs, argv[1])
 		}
-		return fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", len(name), name, len(argv[1]), argv[1], len(m.subs))
+		frame := "*"
+		if m.resp3 {
+			frame = ">"
+		}
+		return fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", frame, len(name), name, len(argv[1]), argv[1],
+			len(m.subs))
 	case "nested":
 		return "*2\r\n*1\r\n$" + strconv.Itoa(len(argv[1])) + "\r\n" + argv[1] + "\r\n%1\r\n+a\r\n_\r\n"
 	case "lost":

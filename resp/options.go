@@ -33,6 +33,36 @@ type Options struct {
 	//
 	// Nil, or a connection that no loop watches: Handler runs all commands.
 	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
+	// Judge decides about each request, lock commands aside: it passes to the upstream unchanged, or
+	// Begin and Handler get it like a lock command. It gets the arguments that have come so far, each
+	// whole, of total; the name is the first, and one of them at least has come. full: no more can
+	// be held back. Then, and with all arguments, More counts as Take. It is called with each
+	// request once at least, on loops, so it must be quick and must not block, and it must not keep
+	// argv.
+	//
+	// A server with Judge forwards no byte of a request before it is judged; 64 KB of it are held
+	// back at most. Without asking Judge a request is taken if its name has a zero byte (Redis may end
+	// it there) or is longer than that, and so is SCRIPT DEBUG. So the handler must refuse a command
+	// that it does not know. A command longer than 64 KB has lost arguments: see Session.Cut.
+	//
+	// Bytes that Redis refuses are not forwarded. The connection gets Redis' error and ends. It also
+	// ends at a request that is not Pass if the replies of the upstream cannot be distinguished any
+	// more, as after PSYNC. With CLIENT REPLY OFF such a request has no effect and no reply.
+	//
+	// Nil: all requests pass but the lock commands, and malformed bytes, too.
+	Judge func(argv [][]byte, total int, full bool) Verdict
+	// Alone may answer a request in place of the upstream, if that cannot be dialled, and Facts do not
+	// say AuthRequired or Dial logs in. It gets the requests that pass, whole and one by one. It writes
+	// one reply to conn and returns true; or it returns false, and the client gets an error. It must
+	// return false as long as the upstream has never said whether it wants a password. It is called
+	// like Handler, and may block.
+	//
+	// After the first reply of Alone the connection is never relayed. When the upstream can be dialled
+	// again, the next request that Alone does not answer gets the error, and the connection ends.
+	// A HELLO that it answers without an error changes Session.RESP3.
+	//
+	// Nil: such requests get the error. It needs Judge.
+	Alone func(conn redcon.Conn, cmd redcon.Command) (answered bool)
 	// Loops watch the connections. They must outlive the server. Nil: it has its own.
 	Loops *Loops
 
@@ -59,6 +89,8 @@ type Options struct {
 	// MaxClients is how many connections are served at a time; more get an error and are closed.
 	// Zero: no limit.
 	MaxClients int
+	// Others returns how many clients are connected elsewhere that count for MaxClients, too. May be nil.
+	Others func() int
 	// SlowClientTimeout disconnects a client that takes no bytes for so long although some wait for
 	// it, or that leaves a command unfinished for so long. Zero: never.
 	SlowClientTimeout time.Duration
@@ -72,6 +104,16 @@ type Options struct {
 
 // Facts describe how the upstream treats a connection that has not authenticated.
 type Facts = protocol.Facts
+
+// Verdict is the fate of a request: see Options.Judge.
+type Verdict = scan.Verdict
+
+// The verdicts.
+const (
+	More = scan.Undecided // more arguments are needed
+	Pass = scan.Pass      // the upstream gets the request
+	Take = scan.Take      // Begin and Handler get it
+)
 
 // CommandReader reads requests as Redis reads them, for servers that take the place of one.
 type CommandReader = scan.CommandReader
@@ -100,6 +142,9 @@ type shared struct {
 	era    atomic.Uint64 // how often Retire was called, and one
 	warned atomic.Int64  // when warnUnreachable has last written to the log, in ns
 }
+
+// judges reports whether no byte of a request is forwarded before the request is judged.
+func (sh *shared) judges() bool { return sh.o.Judge != nil }
 
 // spawn runs f on a goroutine, for which the loops make room.
 func (sh *shared) spawn(f func()) {

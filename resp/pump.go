@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -36,6 +37,7 @@ type step uint8
 const (
 	stepPump        step = iota // read on
 	stepLock                    // a lock command is complete
+	stepAlone                   // a request is complete that Options.Alone may answer
 	stepReset                   // report EndReset, then forward RESET
 	stepAsk                     // ask the upstream at once: replies may be on again
 	stepRefuse                  // refuse the client's bytes, which are no requests
@@ -137,6 +139,10 @@ func (p *pump) next() error {
 				return err
 			}
 			continue
+		case p.step == stepAlone:
+			p.step = stepPump
+			s.runner.standIn()
+			continue
 		case p.step == stepAsk:
 			p.step = stepPump
 			if _, err := p.ask(); err != nil {
@@ -212,7 +218,8 @@ func (p *pump) unfinished() bool {
 	return p.reading == readingMalformed || p.reading == readingRequests && (!p.req.Between() || !p.s.in.empty())
 }
 
-// inputEnded forwards the bytes that were held back, so that the upstream has every byte.
+// inputEnded forwards the bytes that were held back, so that the upstream has every byte; but none
+// of a request that was not judged.
 func (p *pump) inputEnded(err error) error {
 	s := p.s
 	if err == errAheadMost {
@@ -220,7 +227,7 @@ func (p *pump) inputEnded(err error) error {
 	}
 	p.delivery.inputEnded(err, s.client)
 	s.life.end(causeFinish, endOf(err))
-	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Collecting() {
+	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Collecting() && !s.srv.judges() {
 		s.up.conn.Write(b)
 	}
 	return err
@@ -239,7 +246,7 @@ func (p *pump) process(onLoop bool) (stop bool) {
 		return true
 	}
 	p.delivery.unconfirmed = nil
-	if p.req.Between() {
+	if p.req.Between() && !s.up.alone().lasts(s.in.begin()) {
 		s.up.failed = nil
 	}
 	p.scan(onLoop)
@@ -283,7 +290,7 @@ func (p *pump) scan(onLoop bool) {
 		case collecting && t.lock < 0: // it began before b
 			t.take(t.at)
 		}
-		if ev == scan.Notable || ev == scan.Malformed || t.any(t.end()) {
+		if ev == scan.Notable || ev == scan.Malformed && !s.srv.judges() || t.any(t.end()) {
 			p.connect()
 		}
 		if first && ev == scan.More && s.proto.Countable() {
@@ -316,7 +323,9 @@ func (p *pump) event(t *pass, ev scan.Event) {
 			p.s.up.unsent = append(p.s.up.unsent, t.take(t.at)...)
 		}
 	case scan.Done:
-		p.step = stepLock
+		if p.step = stepLock; p.req.Kind != scan.KindLock {
+			p.step = stepAlone
+		}
 	case scan.Malformed:
 		p.count()
 		p.malform(t)
@@ -355,9 +364,7 @@ func (p *pump) notable() {
 	p.count()
 	switch {
 	case s.up.failed != nil && p.req.Kind == scan.KindQuit:
-		s.life.end(causeFinish, EndQuit)
-		s.out.reply([]byte("+OK\r\n"))
-		p.step = stepQuit
+		s.runner.quit()
 	case s.up.failed != nil:
 		p.refuse(1)
 	default:
@@ -376,7 +383,11 @@ func (p *pump) apply(effect protocol.Effect) {
 	case protocol.EffectAsk:
 		p.step = stepAsk
 	case protocol.EffectOpaque:
-		p.reading = readingOpaque
+		if s.srv.judges() {
+			s.proto.SetGarbled() // later requests are judged nevertheless
+		} else {
+			p.reading = readingOpaque
+		}
 		s.out.endReplies()
 	case protocol.EffectQuit:
 		s.life.quit.Store(true)
@@ -395,6 +406,9 @@ func (p *pump) connect() {
 	if err != nil {
 		s.up.era.Store(0)
 		s.up.failed = err
+		if s.srv.o.Alone != nil {
+			s.up.failed = &alone{error: err, at: time.Now(), until: s.progress.read.Load()}
+		}
 		s.srv.warnUnreachable(err)
 		return
 	}
@@ -466,10 +480,11 @@ func (p *pump) refuse(n int64) {
 }
 
 // malform is called when the client's bytes are no requests any more. The upstream gets them all,
-// reports the error itself and closes. If it cannot be reached, the pump refuses them.
+// reports the error itself and closes. If it cannot be reached, or if each request is judged, the
+// pump refuses them.
 func (p *pump) malform(t *pass) {
 	s := p.s
-	if s.up.failed != nil {
+	if s.up.failed != nil || s.srv.judges() {
 		p.step = stepRefuse
 		return
 	}
@@ -480,11 +495,24 @@ func (p *pump) malform(t *pass) {
 	p.reading, t.lock = readingMalformed, -1
 }
 
-// refuseRest ends the connection, which has no upstream, with Redis' error about the client's
-// bytes.
+// refuseRest ends the connection with Redis' error about the client's bytes, after the replies to
+// the requests before them. With replies off there is no error.
 func (p *pump) refuseRest() error {
-	if p.req.Why != "" {
-		p.s.out.reply(redcon.AppendError(nil, "ERR "+scan.ProtocolError(p.req.Why).Error()))
+	s := p.s
+	p.step = stepPump
+	if p.req.Broken {
+		awaitReplies(s)
+	} else if run, err := p.prepare(); !run {
+		return cmp.Or(err, io.EOF)
 	}
-	return io.EOF
+	if p.req.Why != "" {
+		s.out.reply(redcon.AppendError(nil, "ERR "+scan.ProtocolError(p.req.Why).Error()))
+	}
+	if s.up.conn == nil && !s.srv.judges() {
+		return io.EOF
+	}
+	s.life.end(causeFinish, EndProxy)
+	netpoll.CloseWrite(s.client) // then the client closes: unread input would take the error away
+	s.discard()
+	return net.ErrClosed
 }

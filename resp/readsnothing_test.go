@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/resp/internal/netpoll"
 )
 
 // unwatched is a listener whose connections no loop can watch, like those of TLS.
@@ -19,8 +21,13 @@ func (l unwatched) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{ net.Conn }{c}, nil
+	return unwatchedConn{c}, nil
 }
+
+type unwatchedConn struct{ net.Conn }
+
+// CloseWrite ends the output alone, as that of TLS does.
+func (c unwatchedConn) CloseWrite() error { return netpoll.CloseWrite(c.Conn) }
 
 // liveHeap returns how many bytes of the heap and of stacks are in use.
 func liveHeap() int64 {

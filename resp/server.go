@@ -46,6 +46,9 @@ func NewServer(o Options) *Server {
 	if o.Facts == nil {
 		o.Facts = func() Facts { return Facts{Resets: true} }
 	}
+	if o.Others == nil {
+		o.Others = func() int { return 0 }
+	}
 	s := &Server{shared: shared{o: o}, conns: make(chan net.Conn), done: make(chan struct{}),
 		sessions: make(map[*Session]struct{})}
 	if s.loops = o.Loops; s.loops == nil {
@@ -122,8 +125,9 @@ func (s *Server) accept(ln net.Listener) {
 
 // add makes a session of c, or turns c away.
 func (s *Server) add(c net.Conn) *Session {
+	others := s.o.Others() // not under mu, which two servers would take of each other
 	s.mu.Lock()
-	draining, full := s.draining, s.o.MaxClients > 0 && len(s.sessions) >= s.o.MaxClients
+	draining, full := s.draining, s.o.MaxClients > 0 && len(s.sessions)+others >= s.o.MaxClients
 	if draining || full {
 		s.past.refused++
 	} else {

@@ -58,6 +58,9 @@ func newSession(srv *shared, client net.Conn, polled *netpoll.Conn) *Session {
 	s.out.init(client, &s.progress)
 	s.pump.s, s.runner.s, s.redconConn.s = s, s, s
 	s.pump.req.Limited = s.proto.Limited
+	if srv.o.Judge != nil {
+		s.pump.req.Guard(s.runner.judge, s.runner.absent)
+	}
 	return s
 }
 

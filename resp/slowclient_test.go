@@ -69,13 +69,13 @@ func TestPace(t *testing.T) {
 }
 
 // paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers GET alone.
-// It returns the client's end.
-func paced(t *testing.T) net.Conn {
+// change may change its options. It returns the client's end.
+func paced(t *testing.T, change func(*Options)) net.Conn {
 	own := redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) {
 		time.Sleep(time.Second)
 		c.WriteString("OK")
 	})
-	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second,
+	o := Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second,
 		Dial: func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() {
@@ -90,7 +90,9 @@ func paced(t *testing.T) net.Conn {
 				}
 			}()
 			return near, nil
-		}})
+		}}
+	change(&o)
+	s := NewServer(o)
 	near, far := net.Pipe()
 	ended := make(chan struct{})
 	go func() { s.Serve(&oneConn{conns: make(chan net.Conn), first: far}); close(ended) }()
@@ -165,7 +167,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := paced(t)
+				c := paced(t, func(*Options) {})
 				start := time.Now()
 				for i := 0; lives(c) && i < 30; i++ {
 					tt.do(c, i)

@@ -28,8 +28,46 @@ type Event struct {
 	User    string        // who is logged in on the connection; empty: not known
 	NoLogin bool          // refused on a connection on which no client has logged in
 	Client  net.Addr
-	Via     string // "page": by the operators' page; empty: by a command
+	Via     string // "page": by the operators' page; ViaAdopt: at the lock listener; empty: by a command
+
+	// Of the lock listener. Refused is why a command on a lock key was refused: then Command is
+	// empty.
+	Do      string // one of Dos: what the library did
+	Refused string // one of Refusals
 }
+
+// ViaAdopt is the Via of commands at the lock listener.
+const ViaAdopt = "adopt"
+
+// What libraries do at the lock listener. DoShorten is a refresh that leaves the lock less time than
+// it had.
+const (
+	DoTake    = "take"
+	DoRefresh = "refresh"
+	DoRelease = "release"
+	DoExtend  = "extend" // adds to the rest
+	DoShorten = "shorten"
+	DoRead    = "read"
+)
+
+// Do is what a library does at the lock listener, and what may become of it.
+type Do struct {
+	Name     string
+	Outcomes []Outcome // beside AnyOutcomes
+}
+
+// Dos are all that libraries do.
+var Dos = []Do{
+	{DoTake, []Outcome{OutcomeGranted, OutcomeTaken, OutcomeGone, OutcomeUndelivered}},
+	{DoRefresh, []Outcome{OutcomeExtended, OutcomeLost}},
+	{DoRelease, []Outcome{OutcomeReleased, OutcomeNotHeld}},
+	{DoExtend, []Outcome{OutcomeExtended, OutcomeLost}},
+	{DoShorten, []Outcome{OutcomeExtended}},
+	{DoRead, []Outcome{OutcomeOK}},
+}
+
+// Refusals are the reasons to refuse a command on a lock key.
+var Refusals = []string{"no_expiry", "ttl", "script", "command", "keys", "transaction", "value"}
 
 // Kind says who may hold a lock beside others.
 type Kind string

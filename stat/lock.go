@@ -18,6 +18,7 @@ type Lock struct {
 	Waiting int           // clients of this proxy
 	Age     time.Duration // since it was granted; 0: not known
 	Slots   []Slot        // of "limit"
+	Adopted bool          // taken by a library at adopt-listen
 }
 
 // Slot is a taken slot of a lock with LIMIT.

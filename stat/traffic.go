@@ -12,3 +12,15 @@ type Traffic struct {
 	Sent       uint64 // bytes to clients
 	Commands   uint64 // relayed to the upstream
 }
+
+// Add adds the counts of another relay.
+func (t *Traffic) Add(more Traffic) {
+	t.Clients += more.Clients
+	t.Upstreams += more.Upstreams
+	t.Unanswered += more.Unanswered
+	t.Accepted += more.Accepted
+	t.Refused += more.Refused
+	t.Received += more.Received
+	t.Sent += more.Sent
+	t.Commands += more.Commands
+}

@@ -95,6 +95,9 @@ func (c *Conn) AskAgain() { c.changes |= unsure }
 // have changed it. Safe for concurrent use.
 func (c *Conn) RESP3() bool { return c.resp3.Load() }
 
+// SetRESP3 notes that the client speaks RESP3, or RESP2, on a connection without an upstream.
+func (c *Conn) SetRESP3(on bool) { c.resp3.Store(on) }
+
 // AtRest reports whether no reply is missing and no transaction is open. It does not look at
 // subscriptions.
 func (c *Conn) AtRest() bool { return c.AllAnswered() && !c.changes.has(multi) }

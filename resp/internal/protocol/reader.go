@@ -125,7 +125,7 @@ func (r *Reader) remove(s *split, n int, answered uint64) Part {
 type Counts struct {
 	sent     atomic.Uint64 // replies expected to all forwarded requests; set by the pump
 	received atomic.Uint64 // replies counted; set by the copier
-	garbled  atomic.Bool   // frame boundaries are lost; set by the copier
+	garbled  atomic.Bool   // frame boundaries are lost; set by the copier, or by the pump
 }
 
 // Sent returns how many replies are expected to all forwarded requests.
@@ -143,6 +143,6 @@ func (c *Counts) AllAnswered() bool { return c.sent.Load() <= c.received.Load() 
 // Garbled reports whether frame boundaries are lost, so that replies cannot be counted.
 func (c *Counts) Garbled() bool { return c.garbled.Load() }
 
-// SetGarbled makes lock commands go to the upstream, because frame boundaries are lost. It reports
+// SetGarbled makes Decide return Forward, because frame boundaries are lost. It reports
 // whether this call is the first. Only the copier calls it.
 func (c *Counts) SetGarbled() (first bool) { return !c.garbled.Swap(true) }

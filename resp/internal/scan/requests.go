@@ -51,15 +51,18 @@ const (
 type Requests struct {
 	Limited func() bool // reports whether lock commands are held to what Redis allows before authentication; nil: never
 
-	Kind    Kind
 	Argv    [][]byte // of a lock command, CLIENT, SCRIPT, XREAD or XREADGROUP; cut to the limits
 	Args    int64    // how many arguments a notable request or a lock command has, its name included
 	Begun   uint64   // requests whose beginning was seen
 	Ended   int64    // requests that ended since the caller last set it to 0
 	Dropped int      // see Drop
 	Why     string   // Redis' words for what made it stop, empty if there are none
+	Kind    Kind
+	Broken  bool // Malformed came in a request whose beginning was forwarded
+	Cut     bool // arguments of the collected command, or parts of them, are not in Argv
 
 	place place
+	gate  *gate // nil: all requests but lock commands pass
 	left  int64 // arguments still to come, the current one included
 	body  int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
 }
@@ -107,16 +110,27 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 			q.body = size + 2
 			i += used
 		default:
-			if i += q.passPlain(b[i:]); i == len(b) {
-				return i, More
-			}
-			used, ev := q.begin(b[i:])
+			used, ev := q.next(b[i:])
 			i += used
 			if ev != Done {
 				return i, ev
 			}
 		}
 	}
+}
+
+// next reads the requests at the front of b, which are whole, or the start of one. Done: n bytes may
+// pass.
+func (q *Requests) next(b []byte) (n int, ev Event) {
+	if q.gate != nil {
+		if n, ev = q.admit(b); n > 0 || ev != Done {
+			return n, ev
+		}
+	} else if n = q.passPlain(b); n == len(b) {
+		return n, More
+	}
+	used, ev := q.begin(b[n:])
+	return n + used, ev
 }
 
 // skipBody passes over what b holds of the current argument and returns how much that is.
@@ -174,13 +188,19 @@ func (q *Requests) Arg(i int) string {
 	if i >= len(q.Argv) {
 		return ""
 	}
-	text, _, _ := bytes.Cut(q.Argv[i][:min(len(q.Argv[i]), keepNotableArg)], []byte{0})
+	return folded(q.Argv[i])
+}
+
+// folded returns the form of an option that Redis compares: in lower case, up to a zero byte. It is
+// cut to keepNotableArg bytes.
+func folded(arg []byte) string {
+	text, _, _ := bytes.Cut(arg[:min(len(arg), keepNotableArg)], []byte{0})
 	return strings.ToLower(string(text))
 }
 
 // keep copies what b holds of the current argument to Argv, up to limit bytes of it. The line end,
-// two bytes, is not part of it.
-func (q *Requests) keep(b []byte, limit int) {
+// two bytes, is not part of it. It returns how much it copied, and whether the limit left out any.
+func (q *Requests) keep(b []byte, limit int) (kept int, cut bool) {
 	at := q.index()
 	for len(q.Argv) <= at {
 		if len(q.Argv) < cap(q.Argv) { // take the memory of an earlier request again
@@ -191,8 +211,10 @@ func (q *Requests) keep(b []byte, limit int) {
 		}
 	}
 	arg := &q.Argv[at]
-	n := min(int64(len(b)), max(0, q.body-2), int64(limit-len(*arg)))
-	*arg = append(*arg, b[:n]...)
+	all := int(min(int64(len(b)), max(0, q.body-2)))
+	kept = min(all, limit-len(*arg))
+	*arg = append(*arg, b[:kept]...)
+	return kept, kept < all
 }
 
 // argEnded counts an argument whose body has ended and reports whether a notable request ended
@@ -245,11 +267,7 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 	q.Begun++
 	switch k {
 	case KindLock:
-		if count > limitedArgs && q.isLimited() {
-			return q.stop("unauthenticated multibulk length")
-		}
-		q.place = lockBegins
-		return 0, Own
+		return q.own()
 	case KindHTTP:
 		return q.stop("")
 	}
@@ -258,6 +276,15 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 		q.place = longName
 	}
 	return at, Done
+}
+
+// own leaves the request at the front, of Args arguments, to Collect.
+func (q *Requests) own() (int, Event) {
+	if q.Args > limitedArgs && q.isLimited() {
+		return q.stop("unauthenticated multibulk length")
+	}
+	q.place, q.Cut = lockBegins, false
+	return 0, Own
 }
 
 // name reads the first argument of a request, whose header is at b[n:]. Done: it is of the kind k
@@ -296,6 +323,7 @@ func (q *Requests) bulkHeader(b []byte, most int64) (size int64, used int, ev Ev
 
 // stop ends recognising for good.
 func (q *Requests) stop(why string) (int, Event) {
+	q.Broken = q.place == arguments
 	q.place, q.Why = malformed, why
 	return 0, Malformed
 }
@@ -321,28 +349,43 @@ func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 	}
 	q.Kind = Classify(argv[0])
 	q.Begun++
-	switch q.Kind {
-	case KindPlain:
-		q.Ended++
-		return n, Done
-	case KindHTTP:
+	switch {
+	case q.Kind == KindHTTP:
 		return q.stop("")
-	case KindLock:
-		q.keepInline(argv, keepArgs, keepArg)
+	case q.gate == nil && q.Kind == KindLock, q.gate != nil && q.gate.ownsLine(q, argv):
+		q.keepInline(argv, q.limits())
 		q.place, q.Dropped = lockLine, n
 		return 0, Own
+	case q.Kind == KindPlain:
+		q.Ended++
+		return n, Done
 	}
-	q.keepInline(argv, max(keepNotable, q.Kind.keeps()), keepNotableArg)
+	q.keepInline(argv, limits{args: max(keepNotable, q.Kind.keeps()), arg: keepNotableArg})
 	q.Ended++
 	return n, Notable
 }
 
-// keepInline keeps the first arguments of an inline request, and no more than size bytes of each.
-func (q *Requests) keepInline(argv [][]byte, most, size int) {
+// limits bound what is kept of a request.
+type limits struct {
+	args int // arguments
+	arg  int // bytes of each
+}
+
+// limits returns the limits of a request that Collect reads.
+func (q *Requests) limits() limits {
+	if q.gate != nil {
+		return limits{args: gateArgs, arg: gateMost}
+	}
+	return limits{args: keepArgs, arg: keepArg}
+}
+
+// keepInline keeps the arguments of an inline request, up to the limits.
+func (q *Requests) keepInline(argv [][]byte, most limits) {
 	q.Args = int64(len(argv))
-	q.Argv = q.Argv[:0]
-	for _, arg := range argv[:min(len(argv), most)] {
-		q.Argv = append(q.Argv, bytes.Clone(arg[:min(len(arg), size)]))
+	q.Argv, q.Cut = q.Argv[:0], len(argv) > most.args
+	for _, arg := range argv[:min(len(argv), most.args)] {
+		q.Argv = append(q.Argv, bytes.Clone(arg[:min(len(arg), most.arg)]))
+		q.Cut = q.Cut || len(arg) > most.arg
 	}
 }
 
@@ -374,9 +417,7 @@ func (q *Requests) Collect(b []byte) (n int, ev Event) {
 			continue
 		}
 		part := b[n:min(len(b), n+int(min(q.body, math.MaxInt32)))]
-		if q.index() < keepArgs {
-			q.keep(part, keepArg)
-		}
+		q.collect(part)
 		q.body -= int64(len(part))
 		n += len(part)
 		if q.body > 0 {
@@ -388,4 +429,18 @@ func (q *Requests) Collect(b []byte) (n int, ev Event) {
 		}
 	}
 	return n, More
+}
+
+// collect keeps what b holds of the current argument of a request that Collect reads.
+func (q *Requests) collect(b []byte) {
+	most := q.limits()
+	switch {
+	case q.index() >= most.args:
+		q.Cut = true
+	case q.gate == nil:
+		_, cut := q.keep(b, most.arg)
+		q.Cut = q.Cut || cut
+	default:
+		q.gate.collect(q, b)
+	}
 }
