@@ -62,7 +62,8 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 		return Lease{}, err
 	}
 	ttl := a.r.TTL
-	if lease.Validity = validity(ttl, a.attempt.clock.Elapsed(), drift(ttl)); lease.Validity > 0 {
+	lease.Validity = validity(ttl, a.attempt.clock.Elapsed(), drift(ttl))
+	if lease.Validity > 0 && lease.Validity >= a.promise {
 		return lease, nil
 	}
 	for t := range a.attempt.tokens {
@@ -101,6 +102,10 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 		a.state = stateFailed
 		a.perform(&effects{report: true, err: err, end: true})
 		return a
+	}
+	if r.Value != "" {
+		a.promise = a.r.TTL
+		a.r.TTL, a.r.Owner = Life(a.promise), wire.OwnerOf(r.Value)
 	}
 	a.r.Key = q.opts.KeyPrefix + r.Key
 	a.counter = wire.CounterOf(a.r.Key)

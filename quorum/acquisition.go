@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -40,15 +41,16 @@ const (
 //	            Drain, the caller leaves                    failed
 //
 // F is the largest number that a master counted. "Too late" means that no validity is left (step
-// 4). An answer or a deadline that does not make the result certain changes no state. An attempt
-// that ends without a lease is released on every master (step 5). After a lease, masters that
-// answer late are checked or topped up.
+// 4), or less than was promised. An answer or a deadline that does not make the result certain
+// changes no state. An attempt that ends without a lease is released on every master (step 5). After
+// a lease, masters that answer late are checked or topped up.
 type acquisition struct {
 	q        *Quorum
-	r        Request  // with the full key and whole milliseconds
+	r        Request  // with the full key, whole milliseconds, and TTL and Owner as masters get them
 	counter  uint16   // the fencing counter of r.Key
 	more     []string // the other full keys
 	done     func(Lease, error)
+	promise  time.Duration // of an adopted lock: the least validity; 0 otherwise
 	patience time.Duration // until it is sent first; not positive: no limit
 	waits    deadline      // in stateWaiting
 	pause    deadline      // in statePausing
@@ -128,6 +130,9 @@ func (a *acquisition) perform(then *effects) {
 		a.enter(true)
 	}
 }
+
+// askedTTL returns the ttl that the caller asked for.
+func (a *acquisition) askedTTL() time.Duration { return cmp.Or(a.promise, a.r.TTL) }
 
 // enter asks the intake for a place. With again it asked before, and goes before all that did not.
 func (a *acquisition) enter(again bool) {
@@ -285,10 +290,13 @@ func (a *acquisition) leaseLocked() effects {
 	t, ttl := a.attempt, a.r.TTL
 	// Taken after everything else that had to happen.
 	left := validity(ttl, t.clock.Elapsed(), drift(ttl))
-	if left <= 0 {
+	if left <= 0 || left < a.promise {
 		return a.failLocked(ErrLate)
 	}
 	a.state = stateLeased
+	if a.promise > 0 {
+		a.q.values.secrets.put(a.r.Key, a.r.Value, t.token.Secret)
+	}
 	t.leasedLocked()
 	lease := Lease{Token: Token{Fence: t.fence, Secret: t.token.Secret}, Validity: left, Slot: t.votes.slot}
 	return effects{report: true, lease: lease, end: true, vacate: true, ran: t}

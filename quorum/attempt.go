@@ -36,7 +36,7 @@ func newAttempt(acq *acquisition) *attempt {
 		acq:   acq,
 		token: wire.TokenAt{Key: acq.r.Key, Secret: o.Dice.Secret()},
 		clock: clock.Start(),
-		waits: acq.q.fleet.patienceFor(acq.r.TTL),
+		waits: acq.q.fleet.patienceFor(acq.askedTTL()),
 	}
 	a.votes.begin(decideAcquire, len(o.Masters))
 	a.terms, a.votes.slots = acq.terms(), acq.r.Mode == Limited
@@ -199,7 +199,7 @@ func highest(votes []answer) (fence uint64, exact int) {
 // after the acquire on its lane.
 func (a *attempt) raiseLocked() (decided bool) {
 	a.raises.begin(decideRaise, len(a.votes.answers))
-	a.waits = a.acq.q.fleet.patienceFor(a.acq.r.TTL)
+	a.waits = a.acq.q.fleet.patienceFor(a.acq.askedTTL())
 	a.acq.q.fleet.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Raise)
 	for i, v := range a.votes.answers {
@@ -233,8 +233,9 @@ func (a *attempt) leasedLocked() {
 
 // completeLocked completes the lease on a master that has no part in it, once it has answered. A
 // grant is checked, because another proxy may have released the lock by then, and its counter is
-// raised. A master without an answer, or that granted another slot, is topped up. A master that
-// refused is left alone.
+// raised. A master without an answer, or that granted another slot, is topped up, except for an
+// adopted lock: another proxy may shorten that before the top-up comes. A master that refused is
+// left alone.
 func (a *attempt) completeLocked(lane int) {
 	l, v := a.acq.q.fleet.lanes[lane], a.votes.answers[lane]
 	switch {
@@ -243,12 +244,13 @@ func (a *attempt) completeLocked(lane int) {
 		for t := range a.tokens {
 			if !l.Releasing(t) {
 				releasing = false
-				a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))
+				a.acq.q.checks.add(lane, t, a.voters, a.votersKeep())
 			}
 		}
 		if !releasing && v.fence != a.fence && a.raises.answers == nil {
 			_ = l.Ask(a.op(wire.Raise), nil)
 		}
+	case a.acq.promise > 0: // see refresh.refillLocked
 	case v.state != answerNo || v.elsewhere:
 		for t := range a.tokens {
 			l.TopUp(master.TopUp{
@@ -259,6 +261,15 @@ func (a *attempt) completeLocked(lane int) {
 			})
 		}
 	}
+}
+
+// votersKeep returns until when the voters certainly keep their grants unless the token is
+// released. An adopted lock may be shortened at any time, through any proxy.
+func (a *attempt) votersKeep() time.Time {
+	if a.acq.promise > 0 {
+		return time.Time{}
+	}
+	return keptUntil(a.clock.Begun(), a.acq.r.TTL)
 }
 
 // releaseLocked ends the attempt without a lease: it releases the token at every master that the

@@ -64,10 +64,10 @@ func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
 		k.late |= 1 << lane
 		k.voters &= voters // one that granted and was filled since is no voter any more
 		k.held(voters|1<<lane, k.clock.Elapsed()+until.Sub(now))
-		k.again, k.until = true, now.Add(c.fleet.opts.MaxTTL)
+		k.again, k.until = true, now.Add(c.fleet.opts.longestLife())
 		return
 	}
-	k := &check{token: t, until: now.Add(c.fleet.opts.MaxTTL), late: 1 << lane, voters: voters,
+	k := &check{token: t, until: now.Add(c.fleet.opts.longestLife()), late: 1 << lane, voters: voters,
 		clock: clock.Start(), keeps: make([]time.Duration, len(c.fleet.lanes))}
 	k.held(voters|1<<lane, until.Sub(now))
 	k.due.expire = func() { c.begin(k) }
@@ -162,7 +162,7 @@ func (c *checks) end(k *check, v verdict) {
 func (c *checks) fade(t wire.TokenAt) {
 	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}
 	for _, l := range c.fleet.lanes {
-		_ = l.Release(op, c.fleet.opts.MaxTTL, false, nil)
+		_ = l.Release(op, c.fleet.opts.longestLife(), false, nil)
 	}
 	c.forget(t)
 }

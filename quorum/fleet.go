@@ -140,7 +140,7 @@ func (f *fleet) releaseAt(t wire.TokenAt, masters uint64) {
 	op := wire.Op{Kind: wire.Release, TokenAt: t, Publish: true}
 	for i, l := range f.lanes {
 		if masters&(1<<i) != 0 {
-			_ = l.Release(op, f.opts.MaxTTL, false, nil)
+			_ = l.Release(op, f.opts.longestLife(), false, nil)
 		}
 	}
 }

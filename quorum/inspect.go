@@ -25,9 +25,12 @@ type Info struct {
 	// Fence is the fence of the winning token, 0 for the value of another Redlock library. Of
 	// Shared and Limited, the winning token is the one with the largest fence.
 	Fence uint64
-	// Owner is the label given to Acquire.
+	// Owner is the label given to Acquire; of an adopted lock, "adopted" and the first 8 hex digits
+	// of the SHA-256 of its value.
 	Owner string
-	Mode  Mode
+	// Adopted says that the lock was taken with Request.Value.
+	Adopted bool
+	Mode    Mode
 	// Holders is the number of holders.
 	Holders int
 	// Slots are the taken slots of a Limited lock, in order.

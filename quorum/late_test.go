@@ -40,6 +40,34 @@ func TestCheckAtEndOfTTL(t *testing.T) {
 	})
 }
 
+// The third master carries the SET out in time, but its answer is late. Another proxy extends the
+// lock on the second and third master. Although the first proxy waits for that answer still, it must
+// not take its SET back: the extension needs that master when the key on the first has expired.
+func TestUnansweredSetIsNotTakenBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		var never, late atomic.Bool
+		q := s.quorum(reading(2, func() error {
+			if late.Load() {
+				time.Sleep(1500 * time.Millisecond)
+			}
+			return nil
+		}))
+		other, third := s.quorum(away(0, &never)), s.quorum()
+		late.Store(true)
+		lease := mustAcquire(t, q, "job", time.Second)
+		time.Sleep(300 * time.Millisecond)
+		left, err := other.Extend(t.Context(), []string{"job"}, lease.Token, time.Second, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const until = 750 * time.Millisecond
+		time.Sleep(until)
+		if _, err := third.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); err == nil {
+			t.Errorf("granted to another, %v before the end of the extension", left-until)
+		}
+	})
+}
+
 // A check asks the late masters, and the voters only if one of those has the token.
 func TestCheckAsksFewMasters(t *testing.T) {
 	for _, c := range []struct {

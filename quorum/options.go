@@ -51,9 +51,9 @@ type Options struct {
 	// QueueTimeout is the longest time that a LOCK waits until it can be sent. 0: 5s.
 	QueueTimeout time.Duration
 
-	// MaxTTL is the longest ttl, 1ms to a year. A release of an unknown token stays pending for so
-	// long on a master that cannot be reached, and a master that lost its memory stays out of the
-	// vote for so long.
+	// MaxTTL is the longest ttl, 1ms to a year. For Life(MaxTTL), the release of an unknown token
+	// stays pending on a master that cannot be reached, and a master that lost its memory stays out
+	// of the vote.
 	MaxTTL time.Duration
 
 	// Fencing puts a number into each token that rises from holder to holder. Without it the
@@ -86,8 +86,8 @@ type GuardMode = admission.GuardMode
 
 // The modes of the restart guard.
 const (
-	// GuardOn keeps such a master out of the vote for Options.MaxTTL and a margin. If all masters
-	// are new, they vote at once.
+	// GuardOn keeps such a master out of the vote for Life(Options.MaxTTL) and a margin. If all
+	// masters are new, they vote at once.
 	GuardOn = admission.On
 	// GuardStrict is GuardOn, but if a majority may have lost its memory, an operator has to admit
 	// masters.
@@ -113,6 +113,8 @@ const (
 	MaxKeys = wire.MaxKeys
 	// MaxLimit is the greatest Request.Limit.
 	MaxLimit = wire.MaxLimit
+	// MaxValue is how many bytes Request.Value has at most.
+	MaxValue = 512
 )
 
 // Request describes the lock that Acquire obtains.
@@ -124,13 +126,19 @@ type Request struct {
 	// Only with Exclusive.
 	Keys []string
 
-	// TTL is the life of the lock on the masters, 1ms to Options.MaxTTL. It counts in whole
-	// milliseconds, rounded down.
+	// TTL is the life of the lock on the masters, 1ms to Options.MaxTTL, except with Value. It
+	// counts in whole milliseconds, rounded down.
 	TTL time.Duration
 
 	// Owner is a label that Inspect shows: up to 64 printable ASCII bytes, may be empty. It is no
 	// proof.
 	Owner string
+
+	// Value makes an adopted lock, which Values finds by these 1 to MaxValue bytes. Then Owner is
+	// empty, Mode Exclusive, and there are no Keys. TTL is promised: masters keep the lock for
+	// Life(TTL), so that the lease has a validity of at least TTL. An attempt still takes at most a
+	// quarter of TTL.
+	Value string
 
 	// Mode is Exclusive, Shared or Limited.
 	Mode Mode
@@ -154,6 +162,10 @@ func (r *Request) validate() error {
 	switch {
 	case r.Mode > Limited:
 		return fmt.Errorf("%w: mode %v", ErrInvalidRequest, r.Mode)
+	case len(r.Value) > MaxValue:
+		return fmt.Errorf("%w: a value of %d bytes, want 1 to %d", ErrInvalidRequest, len(r.Value), MaxValue)
+	case r.Value != "" && (r.Owner != "" || r.Mode != Exclusive || r.Keys != nil):
+		return fmt.Errorf("%w: a value with an owner, several keys or mode %v", ErrInvalidRequest, r.Mode)
 	case r.Mode == Limited && (r.Limit < 1 || r.Limit > MaxLimit):
 		return fmt.Errorf("%w: limit %d, want 1 to %d", ErrInvalidRequest, r.Limit, MaxLimit)
 	case r.Keys == nil:
@@ -173,7 +185,7 @@ func (r *Request) validate() error {
 type Lease struct {
 	Token Token
 	// Validity is how long the holder may count on the lock, from the moment Acquire returned. It
-	// is positive.
+	// is positive, and with Request.Value at least Request.TTL.
 	Validity time.Duration
 	// Slot is the slot of a Limited lock, from 0.
 	Slot int
@@ -205,6 +217,9 @@ func (o *Options) validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// longestLife returns how long a key lives on a master at most.
+func (o *Options) longestLife() time.Duration { return Life(o.MaxTTL) }
 
 // mayForget reports whether masters may vote that have lost locks before their ttl.
 func (o *Options) mayForget() bool { return o.Guard == GuardOff || o.AllowEviction }

@@ -1,12 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"time"
 
-const (
-	// maxAttempt is the longest time that a round waits for its masters.
-	maxAttempt = time.Second
-	// minAttempt is the least, however short the ttl.
-	minAttempt = 2 * time.Millisecond
+	"lockproxy/quorum/internal/wire"
 )
 
 // patience is how long a round waits for masters that have not answered. A master that answers
@@ -31,12 +28,7 @@ const (
 func (f *fleet) patienceFor(ttl time.Duration) patience {
 	timeout := f.opts.MasterTimeout
 	return patience{begun: time.Now(), least: timeout, quiet: max(timeout, min(quietFactor*timeout, quietMost)),
-		most: attemptTime(ttl)}
-}
-
-// attemptTime bounds an attempt, and each of its rounds: it is far below the ttl (step 2).
-func attemptTime(ttl time.Duration) time.Duration {
-	return max(min(ttl/4, maxAttempt), minAttempt)
+		most: wire.AttemptTime(ttl)}
 }
 
 // lateFactor is how much later than this process a master may be that shares its processors.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // busy makes the masters answer a packet every 40 ms, and sends so many. Each packet holds one
@@ -115,7 +116,7 @@ func TestAttemptTime(t *testing.T) {
 		{time.Millisecond, 2 * time.Millisecond},
 	} {
 		t.Run(c.ttl.String(), func(t *testing.T) {
-			if got := attemptTime(c.ttl); got != c.want {
+			if got := wire.AttemptTime(c.ttl); got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 		})

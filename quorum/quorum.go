@@ -5,7 +5,8 @@
 // Async forms do the same without blocking. Each sends one operation to all masters, tallies the
 // answers and decides as soon as the result is certain: a round (round.go). Acquire takes one
 // round for each attempt, and one more if the fence has to be confirmed: acquisition.go has its
-// state machine. Answers and deadlines drive the rounds; no goroutine waits for one.
+// state machine. Answers and deadlines drive the rounds; no goroutine waits for one. [Values] is for
+// clients that prove by a value of their own that they hold a lock.
 //
 // Each master is reached over one connection, the lane (internal/master). It carries all lock
 // operations of this process, and keeps the order of operations on one token. A script runs many
@@ -39,6 +40,7 @@ type Quorum struct {
 	calls    calls
 	intake   intake
 	checks   checks
+	values   Values
 	releases *notify.Subscriptions
 	changes  *notify.Subscriptions // other connections: the user may lack the right
 	scans    chan struct{}         // holds a value for each Scan that runs
@@ -60,7 +62,7 @@ func New(o Options) (*Quorum, error) {
 		calls: newCalls(),
 		scans: make(chan struct{}, MaxScans),
 	}
-	q.opts.MasterTimeout = max(o.MasterTimeout, minAttempt)
+	q.opts.MasterTimeout = max(o.MasterTimeout, wire.MinAttempt)
 	q.opts.QueueTimeout = cmp.Or(o.QueueTimeout, defaultQueueTimeout)
 	if q.log == nil {
 		q.log = zap.NewNop()
@@ -71,6 +73,7 @@ func New(o Options) (*Quorum, error) {
 	q.fleet = newFleet(&q.opts, q.log, newHost(q), q.intake.load)
 	q.intake.init(q.fleet)
 	q.checks.fleet, q.checks.waits = q.fleet, make(map[wire.TokenAt]*check)
+	q.values.q = q
 	q.members = newMembership(q.fleet, q.floor)
 	q.fleet.start()
 	q.releases = newSubscriptions(q.fleet, wire.ReleasedPrefix)

@@ -79,6 +79,13 @@ func (q *Quorum) Abandon(key string, t Token) {
 func (q *Quorum) release(
 	key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error),
 ) {
+	q.releaseRound(key, t, likely, keep, func(u *broadcast) { done(u.held()) })
+}
+
+// releaseRound is release, and calls done with the round, which is decided.
+func (q *Quorum) releaseRound(
+	key string, t Token, likely *wire.Terms, keep time.Duration, done func(u *broadcast),
+) {
 	q.calls.enter()
 	token := q.fleet.tokenAt(key, t)
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
@@ -90,11 +97,11 @@ func (q *Quorum) release(
 	u.round.slots = keep > 0 // a majority has to close the same slot
 	u.decided = func(u *broadcast) {
 		u.releaseAgain()
-		done(u.held())
+		done(u)
 		q.calls.leave()
 	}
 	u.later = func(u *broadcast, _ int) { u.releaseAgain() }
-	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
+	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.longestLife(), false, u) })
 	q.checks.forget(token) // the release travels after every SET that may land late
 }
 

@@ -31,8 +31,9 @@ type answer struct {
 	elsewhere bool            // acquire: it granted another slot than a majority
 	fence     uint64          // acquire, granted: the number that it counted; extend: its number
 	slot      int             // of Limited, acquire and extend: the slot
+	longer    int64           // refresh: the later end that the lock has and keeps; see wire.Refreshed
 	left      time.Duration   // acquire, refused: ttl of the key that refuses; negative: no expiry
-	owner     string          // extend: of the lock on this master
+	owner     string          // extend, refresh: of the lock on this master
 	found     *wire.Inspected // inspect
 	err       error           // the reason if the answer does not count
 }
@@ -174,6 +175,13 @@ func read(kind wire.Kind, a *master.Answer) answer {
 	case wire.Inspect:
 		if found, ok := wire.ParseInspect(&a.Reply); ok {
 			return answer{state: answerYes, found: &found}
+		}
+	case wire.Refresh:
+		if longer, h, ok := wire.Refreshed(&a.Reply); ok {
+			return answer{state: answerYes, longer: longer, fence: h.Fence, owner: h.Owner}
+		}
+		if a.Reply.Is(0) {
+			return answer{state: answerNo}
 		}
 	default:
 		if mode, h, ok := wire.Extended(&a.Reply); ok {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/clock"
+	"lockproxy/quorum/internal/wire"
 )
 
 // drift is taken off the ttl for clocks that run at different rates: 1% of the ttl, and 2ms for
@@ -17,6 +18,11 @@ func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - el
 // keptUntil returns how long a master that was asked at begun certainly keeps a key that it
 // confirmed for ttl: its clock may run faster than the clock of this process.
 func keptUntil(begun time.Time, ttl time.Duration) time.Time { return begun.Add(ttl - drift(ttl)) }
+
+// Life returns the ttl that masters get for a promise of t, see Request.Value: the smallest T of
+// whole milliseconds with T - T/100 - 2ms - a >= t. The bound of an attempt, a, is a quarter of t,
+// but at most a second and at least 2ms.
+func Life(t time.Duration) time.Duration { return wire.Life(t) }
 
 // Suspended returns how long this machine has been suspended since it started. Go's monotonic
 // clock stops during that time, but keys on the masters expire.

@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -29,6 +31,13 @@ type tallied struct {
 // master. A place that is closed counts only if there is no other holder. Held is 0 if no holder
 // has a majority. most is the largest number of masters that have one holder.
 func winner(values []wire.Inspected) (info Info, most int) {
+	info, _, most = winnerWithOwner(values)
+	return info, most
+}
+
+// winnerWithOwner is winner, and returns the owner of the winning token as the masters have it,
+// with the value of an adopted lock.
+func winnerWithOwner(values []wire.Inspected) (info Info, owner string, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)
 	maj := majority(len(values))
@@ -48,9 +57,10 @@ func winner(values []wire.Inspected) (info Info, most int) {
 		info.TTL = max(info.TTL, t.ttl(maj))
 	}
 	if latest == nil {
-		return info, most
+		return info, "", most
 	}
-	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.Fence, plain.Line(latest.Owner), latest.mode()
+	info.Held, info.Fence, info.Mode = latest.masters, latest.Fence, latest.mode()
+	info.Owner, info.Adopted = label(latest.Owner)
 	switch info.Mode {
 	case Shared:
 		info.Holders = max(info.Holders, countOf(values, maj))
@@ -58,7 +68,23 @@ func winner(values []wire.Inspected) (info Info, most int) {
 		info.Slots = slotsOf(all, maj)
 	}
 	info.TTL, info.Latest = infoTTL(info.TTL), infoTTL(latest.ttl(maj))
-	return info, most
+	return info, latest.Owner, most
+}
+
+// label returns what is shown of an owner: of an adopted lock no more of its value, which is a
+// secret, than 8 digits of a hash.
+func label(owner string) (shown string, adopted bool) {
+	value, adopted := wire.ValueOf(owner)
+	if !adopted {
+		return plain.Line(owner), false
+	}
+	return OwnerOfValue(value), true
+}
+
+// OwnerOfValue returns what is shown as the owner of an adopted lock: a value is a secret.
+func OwnerOfValue(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return "adopted " + hex.EncodeToString(sum[:4])
 }
 
 // infoTTL returns a ttl in the form of Info.
@@ -153,7 +179,8 @@ func countOf(values []wire.Inspected, maj int) int {
 func slotsOf(all []*tallied, maj int) (slots []stat.Slot) {
 	for _, t := range all {
 		if t.masters >= maj {
-			slots = append(slots, stat.Slot{Slot: t.Slot, Fence: t.Fence, Owner: plain.Line(t.Owner), TTL: t.ttl(maj)})
+			owner, _ := label(t.Owner)
+			slots = append(slots, stat.Slot{Slot: t.Slot, Fence: t.Fence, Owner: owner, TTL: t.ttl(maj)})
 		}
 	}
 	slices.SortFunc(slots, func(a, b stat.Slot) int { return a.Slot - b.Slot })

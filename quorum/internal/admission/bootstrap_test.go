@@ -49,7 +49,7 @@ func (w *world) turns(pace int) {
 			p.turn()
 		}
 		if w.IntN(3) == 0 {
-			p.acquire(wMaxTTL)
+			p.acquire(wLife)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 // evaluate decides about one master.
@@ -89,7 +91,7 @@ func (e *view) readmittedTooSoon(i int) bool {
 	}
 	// A virtual machine may have been paused, which only the wall clock shows.
 	since := max(e.now.Sub(m.last.at), e.now.Round(0).Sub(m.last.at.Round(0)))
-	return since < e.g.o.MaxTTL && !m.rec.sameMemory(m.last.admission)
+	return since < wire.Life(e.g.o.MaxTTL) && !m.rec.sameMemory(m.last.admission)
 }
 
 // durability returns the change that leaves the record and sets whether the master is durable.

@@ -70,7 +70,7 @@ func (w *world) epoch() {
 func (w *world) acquireAndTurn(quiet int) {
 	for _, p := range w.proxies {
 		if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
-			p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
+			p.acquire(time.Duration(1+w.IntN(int(wLife/time.Millisecond))) * time.Millisecond)
 		}
 	}
 	for _, p := range w.proxies {

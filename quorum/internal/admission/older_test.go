@@ -82,7 +82,7 @@ var returns = map[string]func(s *story, p *wProxy){
 func (s *story) lockAndEnd(p *wProxy) {
 	s.Helper()
 	s.want(p, "before it locks", "vvv")
-	s.mustLock(p, wMaxTTL, 0, 1)
+	s.mustLock(p, wLife, 0, 1)
 	for i := range p.lanes {
 		p.disconnect(i)
 	}
@@ -143,7 +143,7 @@ func TestConnectionStaysOnOldServer(t *testing.T) {
 			}
 			// While the other is at work on the old server, too, neither server is admitted.
 			told := mutation != "nobody is told"
-			if got := s.lock(p, wMaxTTL, 0, 1); got != (stopped || !told) {
+			if got := s.lock(p, wLife, 0, 1); got != (stopped || !told) {
 				t.Errorf("%q, stopped %v: granted %v", mutation, stopped, got)
 			}
 			s.lock(q, time.Second, 0, 2)
@@ -225,7 +225,7 @@ func TestMarkWithoutFencing(t *testing.T) {
 func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
-	s.mustLock(p, wMaxTTL, 0, 1, 2)
+	s.mustLock(p, wLife, 0, 1, 2)
 	p.paused = true
 	for _, m := range s.masters {
 		m.flush()
@@ -297,7 +297,7 @@ func TestOlderProbe(t *testing.T) {
 	for end := s.now.Add(800 * time.Millisecond); s.now.Before(end); s.pass(100 * time.Millisecond) {
 		p.turn()
 	}
-	s.mustLock(q, wMaxTTL, 0, 1)
+	s.mustLock(q, wLife, 0, 1)
 	for p.states() != "vvv" && s.wrong == "" {
 		p.turn()
 		s.pass(100 * time.Millisecond)
@@ -316,7 +316,7 @@ func TestDurableOlderThanOthersKnow(t *testing.T) {
 	p, q := s.begin(), s.begin()
 	s.settle(3 * time.Second)
 	disk := s.masters[0].disk()
-	s.mustLock(p, wMaxTTL, 0, 1)
+	s.mustLock(p, wLife, 0, 1)
 	p.disconnect(0)
 	p.lanes[0].cut = true
 	for range 5 {

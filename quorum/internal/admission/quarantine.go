@@ -3,12 +3,18 @@ package admission
 import (
 	"slices"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
-// hold is how long a master stays out of the vote: locks granted before the others learned of
-// its quarantine have expired then. Another proxy may count older evidence for MaxAge. The rest is
-// for clocks that run at different rates and for Redis' expiry.
-func hold(ttl time.Duration) time.Duration { return ttl + ttl/100 + 52*time.Millisecond + MaxAge }
+// hold is how long a master stays out of the vote where ttl is max-ttl: locks granted before the
+// others learned of its quarantine have expired then. If ttl is promised, masters keep a lock
+// longer. Another proxy may count older evidence for MaxAge. The rest is for clocks that run at
+// different rates and for Redis' expiry.
+func hold(ttl time.Duration) time.Duration {
+	life := wire.Life(ttl)
+	return life + life/100 + 52*time.Millisecond + MaxAge
+}
 
 // quarantine replaces the record of a master by a mark with the flags of like.
 //

@@ -14,7 +14,7 @@ func TestRestartedMastersWait(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newStory(t, 5)
 			p := s.begin()
-			fence := s.mustLock(p, wMaxTTL, 0, 1, 2)
+			fence := s.mustLock(p, wLife, 0, 1, 2)
 			lose(s, 0)
 			lose(s, 1)
 			if s.lock(p, time.Second, 0, 3, 4) {

@@ -77,7 +77,7 @@ func TestOtherSettings(t *testing.T) {
 func TestGrow(t *testing.T) {
 	s := newStory(t, 5)
 	old := s.begin(func(o *Options) { o.IDs, o.Names = o.IDs[:3], o.Names[:3] })
-	fence := s.mustLock(old, wMaxTTL, 0, 1, 2)
+	fence := s.mustLock(old, wLife, 0, 1, 2)
 	s.end(old)
 	p := s.begin()
 	s.want(p, "new list", "rrrqq")
@@ -104,7 +104,7 @@ func TestGrow(t *testing.T) {
 func TestGrowFromOne(t *testing.T) {
 	s := newStory(t, 3)
 	old := s.begin(func(o *Options) { o.IDs, o.Names = o.IDs[:1], o.Names[:1] })
-	fence := s.mustLock(old, wMaxTTL, 0)
+	fence := s.mustLock(old, wLife, 0)
 	p := s.begin(func(o *Options) { o.MaxTTL = time.Second })
 	s.settle(20 * time.Second)
 	s.want(p, "long after", "rqq")

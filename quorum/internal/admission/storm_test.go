@@ -289,7 +289,7 @@ func (s *storm) phase(d time.Duration) {
 				continue
 			}
 			if s.IntN(3) == 0 {
-				s.lock(p, []time.Duration{time.Second, wMaxTTL / 2, wMaxTTL}[s.IntN(3)])
+				s.lock(p, []time.Duration{time.Second, wLife / 2, wLife}[s.IntN(3)])
 			}
 			p.turn()
 		}

@@ -15,7 +15,7 @@ func TestDurableMastersWipedBeforeAnotherStarts(t *testing.T) {
 	}
 	p := s.begin()
 	s.settle(3 * time.Second)
-	s.mustLock(p, wMaxTTL, 0, 1, 2)
+	s.mustLock(p, wLife, 0, 1, 2)
 	p.paused = true
 	for _, m := range s.masters {
 		m.flush()

@@ -16,6 +16,9 @@ import (
 
 const wMaxTTL = 10 * time.Second
 
+// wLife is how long a key of a promised wMaxTTL lives.
+var wLife = wire.Life(wMaxTTL)
+
 // wSlots is how many counters the servers have.
 const wSlots = 8
 

@@ -10,7 +10,7 @@ import (
 
 // Op is one operation of a packet.
 type Op struct {
-	Name  string // "acquire", "raise", "release", "fade", "topup", "extend", "share", "check", "inspect", "free"
+	Name  string // "acquire", "raise", "release", "fade", "topup", "extend", "share", "check", "inspect", "free", "refresh"
 	Waits bool   // of an acquire in a column: its client waits
 	Key   string
 	More  []string // further keys

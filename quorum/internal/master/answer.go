@@ -201,7 +201,9 @@ func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		}
 	case wire.TopUp:
 		was := l.repairs.answered(e, r, now)
-		e.voters, e.voted = was.voters, was.voted
+		if e.serial != 0 { // it is kept, and may have changed since it was sent
+			e.voters, e.voted = was.voters, was.voted
+		}
 		// Another release or top-up of the token that is still pending has the last word.
 		e.landed = (r.Is(1) || r.Is(2)) && l.repairs.find(e.op.TokenAt) == nil
 	}

@@ -155,7 +155,7 @@ type collect struct {
 }
 
 var names = map[wire.Kind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
-	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free"}
+	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free", wire.Refresh: "refresh"}
 
 func (c *collect) add(text string) {
 	c.mu.Lock()

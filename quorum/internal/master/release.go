@@ -20,8 +20,8 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
-	if landed || !l.status.up && time.Since(l.status.shown.Since) >= l.cfg.MaxTTL {
+	// A lane that was down for as long as any key lives carries no SET of a token that is still good.
+	if landed || !l.status.up && time.Since(l.status.shown.Since) >= wire.Life(l.cfg.MaxTTL) {
 		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
@@ -83,6 +83,21 @@ func (l *Lane) TopUp(t TopUp) {
 	if pending := l.keepLocked(r); t.Lacks && pending != nil && !pending.ends() && l.status.voting {
 		l.repairs.sendTopUp(&l.status, &l.queue, pending, now)
 	}
+}
+
+// TopUpOnce sets the lock at once, with the next Flush, on a master that has just answered that it
+// lacks the token. The lane does not keep the top-up: it does not send it again if the connection
+// breaks. So it comes soon or never, for a lock that other proxies may shorten and take again.
+func (l *Lane) TopUpOnce(t TopUp) {
+	op := t.repair().op
+	op.TTL = time.Until(t.Until).Truncate(time.Millisecond)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if op.TTL < minTopUp || l.repairs.find(t.TokenAt) != nil || l.status.refusal(wire.TopUp, l.queue.n) != nil {
+		return
+	}
+	e := l.queue.push(op, nil)
+	e.voters, e.voted = t.Voters, t.Voted
 }
 
 func (t *TopUp) repair() repair {

@@ -52,6 +52,38 @@ func TestTopUp(t *testing.T) {
 	})
 }
 
+// A top-up that is not kept goes out at once, is reported, and does not come again.
+func TestTopUpOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m)
+		_ = l.Release(unlock(tokenAt("released", 3)), time.Minute, false, nil)
+		over := topUp(tokenAt("over", 4))
+		over.Until = time.Now()
+		l.TopUpOnce(topUp(tokenAt("a", 1)))
+		l.TopUpOnce(topUp(tokenAt("released", 3)))
+		l.TopUpOnce(over)
+		l.Flush()
+		synctest.Wait()
+		m.Set(func() {
+			lock, _ := m.Lock("lock:a")
+			if left := time.Until(lock.End); left != time.Minute {
+				t.Errorf("it lives for %v, want the ttl", left)
+			}
+		})
+		if n, _ := m.Holds("", ""); n != 1 || !slices.Equal(h.sofar().landed, []wire.TokenAt{tokenAt("a", 1)}) {
+			t.Errorf("%d keys, told of %v", n, h.sofar().landed)
+		}
+		m.Stop()
+		synctest.Wait()
+		l.TopUpOnce(topUp(tokenAt("b", 2)))
+		m.Start()
+		time.Sleep(5 * time.Second)
+		if _, ours := m.Holds("lock:b", tokenAt("b", 2).Secret); ours || l.Status().Repairs != 0 {
+			t.Errorf("set when the master is back: %v, %d pending", ours, l.Status().Repairs)
+		}
+	})
+}
+
 // A master may hold a top-up that was sent, even if the connection broke.
 func TestSentTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {

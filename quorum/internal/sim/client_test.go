@@ -25,6 +25,7 @@ type clientPlan struct {
 	grid     time.Duration // locks end at multiples of it; 0: anyhow
 	stays    float64       // share of locks that last for max-ttl, with a grid
 	kinds    kindsPlan
+	adopted  adoptedPlan
 }
 
 // simClient locks, extends and unlocks until the world stops it.
@@ -66,6 +67,10 @@ func (c *simClient) proxy() *simProxy {
 // once takes one lock, holds it and gives it back, or not.
 func (c *simClient) once(pr *simProxy) {
 	plan := c.w.plan.clients
+	if plan.adopted.values > 0 && !c.chance(plan.adopted.tokens) {
+		c.adopted(pr)
+		return
+	}
 	want := c.want(c.key())
 	if c.chance(plan.batch) {
 		c.several(pr)
@@ -166,8 +171,11 @@ func (a *simCall) end(lease quorum.Lease, err error) (*claim, error) {
 	e.what, e.secret, e.d = "LOCKED", lease.Token.Secret, lease.Validity
 	e.more = slotText(a.want, lease)
 	w.trace.add(e)
-	cl := w.ledger.granted(a.c.index, a.want, lease, a.before)
+	cl := w.ledger.granted(a.c.index, a.want, lease, a.before, a.began)
 	cl.proxy = a.pr.serial
+	if a.want.Value != "" {
+		w.ledger.adopted(cl, a.want.Value, a.began)
+	}
 	return cl, nil
 }
 

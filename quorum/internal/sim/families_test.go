@@ -52,6 +52,7 @@ var families = []family{
 	{"held", 0.02, (*plan).held},
 	{"raised keys", 0.02, (*plan).raisedKeys},
 	{"rights", 0.02, (*plan).rights},
+	{"adopted", 0.05, (*plan).adopted},
 }
 
 // join makes p a run of some family, or leaves it as it is.

@@ -22,6 +22,7 @@ type claim struct {
 	end    time.Time // of its validity, or when it was given back or found lost
 	over   bool      // given back: no extension counts any more
 	lost   bool      // an extension said so
+	value  string    // of an adopted lock
 }
 
 // ledger checks the answers that clients get. The first fault ends the run.
@@ -29,11 +30,15 @@ type ledger struct {
 	trace    *trace
 	forgets  bool // masters lose their memory in this run: a lock may be lost before its time, without another holder
 	unfenced bool
-	shared   bool // a lock may have two holders: only the order of fences is checked
+	majority int
+	lately   time.Duration // messages are on their way for less
+	shared   bool          // a lock may have two holders: only the order of fences is checked
 
 	mu      sync.Mutex
 	keys    map[string]*keyLedger
 	secrets map[string]*claim
+	values  map[string]*values // by key and value
+	struck  map[string]int     // masters that had a secret when one released it, before it was given out
 	grants  int
 	extends int
 	calls   int
@@ -57,7 +62,7 @@ type keyLedger struct {
 
 func newLedger(tr *trace) *ledger {
 	return &ledger{trace: tr, keys: make(map[string]*keyLedger), secrets: make(map[string]*claim),
-		broken: make(chan struct{})}
+		values: make(map[string]*values), struck: make(map[string]int), broken: make(chan struct{})}
 }
 
 // wrongLocked notes a fault.
@@ -93,8 +98,8 @@ func (l *ledger) keyLocked(key string) *keyLedger {
 
 // granted is called when Acquire has returned a lease. Every lease of the key that was returned
 // earlier must have ended, and have a smaller fence. before is the largest fence given out at the
-// time of the call.
-func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, before uint64) *claim {
+// time of the call, at asked.
+func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, before uint64, asked time.Time) *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grants++
@@ -104,8 +109,11 @@ func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, befor
 	if r.Mode == quorum.Limited && (c.slot < 0 || c.slot >= r.Limit) {
 		l.wrongLocked(key, "slot %d of %d", c.slot, r.Limit)
 	}
-	if lease.Validity <= 0 {
+	if lease.Validity <= 0 || r.Value != "" && lease.Validity < r.TTL {
 		l.wrongLocked(key, "validity %v", lease.Validity)
+	}
+	if n := l.struck[lease.Token.Secret]; n > 0 && n < l.majority {
+		l.wrongLocked(key, "holds the lock: client %d, although a part was released when %d masters had it", client, n)
 	}
 	if l.secrets[lease.Token.Secret] != nil {
 		l.wrongLocked(key, "a token was given out twice")
@@ -113,6 +121,10 @@ func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, befor
 	l.secrets[lease.Token.Secret] = c
 	if most := uint64(now.Add(25*time.Hour).UnixMilli()) << 11; lease.Token.Fence > most {
 		l.wrongLocked(key, "fence %d is far from all clocks that are right", lease.Token.Fence)
+	}
+	if r.Value != "" && l.releasedLocked(key, r.Value, asked) {
+		c.over, c.end = true, now
+		return c
 	}
 	for _, key := range c.keys {
 		k := l.keyLocked(key)

@@ -121,8 +121,8 @@ var guardMutations = []mutation{
 	}},
 	{name: "the wait leaves no time for older probes", room: admRoom, test: "TestOlderProbe", finds: second,
 		edits: []edit{
-			{file: admQuarantine, old: "ttl/100 + 52*time.Millisecond + MaxAge }",
-				new: "ttl/100 + 52*time.Millisecond }"},
+			{file: admQuarantine, old: "life/100 + 52*time.Millisecond + MaxAge",
+				new: "life/100 + 52*time.Millisecond"},
 		}},
 	{name: "a refused write excuses for ever, with strict, too", room: admRoom, test: "TestStrictUnwritable",
 		finds: "granted while", edits: []edit{

@@ -64,8 +64,18 @@ var roundMutations = []mutation{
 		{file: "attempt.go", old: "		if v.state == answerUnsent {\n			continue\n",
 			new: "		if v.state == answerUnsent || v.state == answerPending {\n			continue\n"},
 	}},
+	{name: "a SET that is not answered is taken back", test: "TestUnansweredSetIsNotTakenBack", edits: []edit{
+		{file: "attempt.go", old: "func (a *attempt) leasedLocked() {\n",
+			new: `func (a *attempt) leasedLocked() {
+	time.AfterFunc(a.acq.r.TTL/2, func() {
+		a.acq.mu.Lock()
+		defer a.acq.mu.Unlock()
+		a.acq.q.fleet.releaseAt(a.token, a.votes.pending())
+	})
+`},
+	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))\n",
+		{file: "attempt.go", old: "a.acq.q.checks.add(lane, t, a.voters, a.votersKeep())\n",
 			new: "_ = t\n"},
 	}},
 	{name: "top-ups are not checked", finds: leftovers, edits: []edit{

@@ -54,7 +54,7 @@ const (
 
 // mutations are rules of the quorum, each broken.
 var mutations = slices.Concat(roundMutations, checkMutations, kindMutations, holderMutations, laneMutations,
-	guardMutations, loadMutations)
+	guardMutations, loadMutations, adoptedMutations)
 
 // product is the folder of package quorum, from here. Paths of edits and rooms begin there.
 const product = "../.."

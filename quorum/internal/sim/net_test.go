@@ -39,7 +39,9 @@ type network struct {
 	post  post
 	storm func(*simMaster)                      // called when a master is asked for too much
 	sent  func(li *simLink, key, secret string) // checks an acquire that a master carries out
-	heard [][]clockHeard                        // by place and address: how well the proxy there knows the clock
+	// called when a release that a master carries out has deleted a lock
+	struck func(li *simLink, key, secret string)
+	heard  [][]clockHeard // by place and address: how well the proxy there knows the clock
 }
 
 // trafficPlan is how slow the network of a run is.

@@ -70,7 +70,8 @@ func mostAcquire(ttl time.Duration) time.Duration {
 
 // quarantine is how long a master stays out that has lost its memory.
 func (p *plan) quarantine() time.Duration {
-	return p.maxTTL + p.maxTTL/100 + 52*time.Millisecond
+	life := quorum.Life(p.maxTTL)
+	return life + life/100 + 52*time.Millisecond
 }
 
 // newPlan draws a run. Each run has a few faults of its own, so runs differ much from each other:

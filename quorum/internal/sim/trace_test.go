@@ -82,8 +82,11 @@ func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool)
 		o := &cmd.Ops[i]
 		m.load.ops[o.Name]++
 		li.net.ranLocked(li.path, o.Name)
-		if o.Name == "acquire" {
+		switch {
+		case o.Name == "acquire":
 			li.net.sent(li, o.Key, o.Secret())
+		case o.Name == "release" && p.Results[i].Is(1):
+			li.net.struck(li, o.Key, o.Secret())
 		}
 		e := event{what: o.Name, proxy: li.from.serial, master: m.index, client: -1, key: o.Key, secret: o.Secret(),
 			more: said(&p.Results[i])}

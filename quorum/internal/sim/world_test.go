@@ -199,7 +199,8 @@ func (w *world) startAll() {
 func newWorld(p *plan) *world {
 	w := &world{plan: p, trace: newTrace(), places: make([]*simProxy, p.proxies), stopped: make(chan struct{})}
 	w.ledger = newLedger(w.trace)
-	w.ledger.unfenced, w.ledger.shared = !p.fencing, p.wipes
+	w.ledger.unfenced, w.ledger.shared, w.ledger.majority = !p.fencing, p.wipes, majority(p.masters)
+	w.ledger.lately = p.clients.adopted.lately
 	for _, k := range p.faults.kinds {
 		w.ledger.forgets = w.ledger.forgets || k.forgets
 	}
@@ -216,7 +217,7 @@ func newWorld(p *plan) *world {
 	}
 	w.net = newNetwork(p.seed, p.traffic, p.proxies, slices.Clone(w.masters[:p.masters]), w.trace)
 	w.crowd = newCrowd(w)
-	w.net.sent = w.crowd.sentLocked
+	w.net.sent, w.net.struck = w.crowd.sentLocked, w.struckLocked
 	w.net.storm = func(m *simMaster) {
 		w.ledger.wrong("", "the load on master %d is too high: a storm of commands in a second", m.index)
 	}

@@ -15,7 +15,7 @@ type Encoder struct {
 
 // operation is how a packet names an operation that has no column, and its arguments in the order
 // of packet.lua: secret, ttl, field, owner, waits, limit, the two slots that are tried first (0,
-// 1), mode, fence (#), the fields of all keys (*).
+// 1), mode, fence (#), the fields of all keys (*), end (e).
 type operation struct{ name, arguments string }
 
 // operations of each kind. The encoder chooses among those of Acquire, Raise and Release.
@@ -23,6 +23,7 @@ var (
 	operations = [...]operation{
 		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#om"}, Extend: {"extend", "st"},
 		Share: {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
+		Refresh: {"refresh", "ste"},
 	}
 	acquireShared = operation{"acquire_shared", "stfow"}
 	acquireSlot   = operation{"acquire_slot", "stfowl01"}
@@ -189,6 +190,8 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 			b = respio.AppendDigits(b, uint64(op.Terms.Limit))
 		case '0', '1':
 			b = respio.AppendDigits(b, uint64(op.Terms.Try[argument-'0']))
+		case 'e':
+			b = appendEnd(b, op.End)
 		case 'm':
 			b = appendMode(b, op.Terms)
 		case '#':
@@ -234,6 +237,14 @@ func appendWaits(b []byte, t *Terms) []byte {
 // becomes one: SET refuses 0, and PEXPIRE deletes at 0.
 func appendMillis(b []byte, d time.Duration) []byte {
 	return respio.AppendDigits(b, uint64(max(d.Milliseconds(), 1)))
+}
+
+// appendEnd writes the end of a lock, which may be negative.
+func appendEnd(b []byte, end int64) []byte {
+	var digits [20]byte
+	text := strconv.AppendInt(digits[:0], end, 10)
+	b = append(respio.AppendHeader(b, '$', len(text)), text...)
+	return append(b, '\r', '\n')
 }
 
 // appendField writes the name of a counter, empty without fencing.

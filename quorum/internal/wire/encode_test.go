@@ -58,6 +58,7 @@ func everyOp() []*Op {
 		{Kind: Release, TokenAt: at, TTL: time.Minute},
 		{Kind: Inspect, TokenAt: TokenAt{Key: "lock:job"}},
 		{Kind: Free, TokenAt: TokenAt{Key: "lock:job"}},
+		{Kind: Refresh, TokenAt: at, TTL: time.Second, End: -1},
 		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Owner: "me"}, // after an operation that may free its key
 		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Waits: time.Minute}},
 	}
@@ -66,11 +67,11 @@ func everyOp() []*Op {
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
-	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 8)
-	want := "EVALSHA " + Packet.SHA + " 26 " + testState + keys + " A x 111113 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
+	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 9)
+	want := "EVALSHA " + Packet.SHA + " 27 " + testState + keys + " A x 111113 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
 		" raise 3 @ 9007199254740991 4095 release 1 @ tell 1 @ fade 2 @ 2000 top_up 6 @ 1 7 0000000000000012 me exclusive extend 2 @ 3600000 check 1 @" +
 		" acquire_shared 5 @ 1000 7   acquire_slot 8 @ 1000 7  1000 10 3 0 acquire_keys 6 @ 1000 me  7 9 raise_keys 4 @ 0000000000000005 7 9" +
-		" top_up 6 @ 1000 7 0000000000000012  shared top_up 6 @ 1000 7 0000000000000012  12 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0" +
+		" top_up 6 @ 1000 7 0000000000000012  shared top_up 6 @ 1000 7 0000000000000012  12 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0 refresh 3 @ 1000 -1" +
 		" acquire_keys 5 @ 1000 me  7 acquire_keys 5 @ 1000  60000 7"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)

@@ -1,6 +1,6 @@
 // Package wire turns lock operations into the bytes that a master gets, and a master's bytes into
-// replies. It keeps the scripts, the encoding, the format of a lock's value and the choice of its
-// counter. It knows no sockets and no clocks.
+// replies. It keeps the scripts, the encoding, the format of a lock's value, the choice of its
+// counter and the ttl that masters get for a promise. It knows no sockets and no clocks.
 package wire
 
 import "time"
@@ -19,6 +19,7 @@ const (
 	Share               // makes an exclusive lock a shared one, and extends it
 	Inspect             // asks for the holders of the key
 	Free                // deletes any lock of the key
+	Refresh             // changes the expiry of an exclusive lock
 )
 
 // Votes reports whether a master carries the operation out only under the record of the packet.
@@ -42,7 +43,11 @@ type Op struct {
 	// long the lock stays closed, 0 for not at all.
 	TTL time.Duration
 
-	Owner   string // of Acquire and TopUp: the label after the fence
+	// End is the end that a Refresh may replace by an earlier one, as Refreshed returns it. 0: the
+	// Refresh shortens no lock.
+	End int64
+
+	Owner   string // of Acquire and TopUp: the label after the fence, or see ValueOf
 	Publish bool   // of Release: notify clients that wait for the key
 	Terms   *Terms // nil for an exclusive lock of one key for which no client waits
 }

@@ -514,6 +514,42 @@ local function makeTools(out, news)
         return ahead or 1
       end
 
+    elseif name == 'refresh' then
+      local function clock()
+        local at = redis.pcall('TIME')
+        return at[1] * 1000 + (at[2] - at[2] % 1000) / 1000
+      end
+
+      -- endOf returns the end of a key by this clock, -1 without one, or the error. The clock may
+      -- move on while a script runs, and the end must be exact.
+      local function endOf(key)
+        local before, left
+        repeat
+          before, left = clock(), pcall('PTTL', key)
+        until before == clock()
+        return type(left) == 'number' and left >= 0 and before + left or left
+      end
+
+      -- refresh compares and sets: an end that it names is not that of a later refresh, because the
+      -- low 3 bits of an end count its changes.
+      function op.refresh(key, secret, at)
+        local held, result = t.find(key, secret)
+        if held ~= true then
+          return held and 0 or result
+        end
+        local has, rest = endOf(key), pcall('GETRANGE', key, '40', '639')
+        if t.failed(has) or t.failed(rest) then
+          return t.failed(has) and has or rest
+        end
+        local till = ms + ARGV[at + 1]
+        till = till + (has + 1 - till) % 8
+        if (has < 0 or till < has) and t.whole(has) ~= ARGV[at + 2] then
+          return '>' .. t.whole(has) .. ' ' .. rest
+        end
+        local done = pcall('PEXPIREAT', key, t.whole(till))
+        return t.failed(done) and done or rest
+      end
+
     else
       -- endAt gives secret another end, till, and the key that of the last holder. With an entry
       -- it adds the holder. It returns 0 if the key is gone: PEXPIREAT deletes it if the script
@@ -544,7 +580,7 @@ local function makeTools(out, news)
           if type(done) == 'number' and done < tonumber(ttl) then
             done = pcall('PEXPIRE', key, ttl)
           end
-          return t.failed(done) and done or pcall('GETRANGE', key, '40', '119')
+          return t.failed(done) and done or pcall('GETRANGE', key, '40', '639')
         elseif ms + ttl > held.till then
           done = h.endAt(key, secret, ms + ttl, held.place)
         end
@@ -599,7 +635,7 @@ local function makeTools(out, news)
           return held.place < 999 and {err = 'WRONGMODE a slot cannot be shared'}
             or t.lengthen(key, secret, ttl, held)
         end
-        local left, rest = pcall('PTTL', key), pcall('GETRANGE', key, '40', '119')
+        local left, rest = pcall('PTTL', key), pcall('GETRANGE', key, '40', '639')
         if type(counters[field]) == 'table' then
           return counters[field]
         elseif t.failed(left) or t.failed(rest) then
@@ -714,7 +750,7 @@ local function makeTools(out, news)
           return type(left) == 'table' and left
         end
         local kind = pcall('TYPE', key)
-        local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '255') or kind.err and kind
+        local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '639') or kind.err and kind
         if value then
           return type(value) == 'string' and t.whole(left) .. ' ' .. value or value
         end

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,6 +106,29 @@ func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 	return Exclusive, h, true
 }
 
+// Refreshed reports whether a Refresh found its token. longer is 0 if the lock has the new end now.
+// Otherwise the lock ends later and is unchanged, because this end was not named; negative: it has
+// no end. Of the holder it returns fence and owner.
+//
+//	< $16\r\n0000000000000042\r\n
+//	< $31\r\n>1700000000000 0000000000000042\r\n
+func Refreshed(r *Reply) (longer int64, h Holder, ok bool) {
+	if r.Kind != '$' || r.Null {
+		return 0, h, false
+	}
+	text, named := strings.CutPrefix(r.Text, ">")
+	if named {
+		end, rest, cut := strings.Cut(text, " ")
+		var err error
+		if longer, err = strconv.ParseInt(end, 10, 64); err != nil || !cut || longer == 0 {
+			return 0, h, false
+		}
+		text = rest
+	}
+	h.Fence, h.Owner, ok = ParseFenceOwner(text)
+	return longer, h, ok
+}
+
 // Inspected is the result of an Inspect. The zero value means that the key has no lock.
 type Inspected struct {
 	Mode    Mode     // Exclusive for every string
@@ -128,7 +152,7 @@ const closedPrefix = "kept"
 // Forever is how long a key without expiry lives.
 const Forever = time.Duration(math.MaxInt64)
 
-// holder parses a value; of a string the script sends the first 256 bytes.
+// holder parses a value; of a string the script sends the first 640 bytes.
 func holder(value string, ms int64) Holder {
 	h := Holder{ID: value, Left: millis(ms)}
 	if ms < 0 {

@@ -22,6 +22,9 @@
 --                  acquires with this fence, or extends the lock of the secret. mode is 'exclusive',
 --                  'shared' or the number of a slot
 --   extend         secret ttl         raises the end of the lock, never lowers it
+--   refresh        secret ttl end     an exclusive lock ends ttl and up to 7 ms from now. It ends
+--                  earlier than before only if it had this end: in ms by this clock, -1 for ever, 0
+--                  matches none
 --   share          secret ttl field   makes an exclusive lock a shared one, and extends it
 --   check          secret
 --   release, tell  secret             after others of the same token, or if columns are no place
@@ -42,7 +45,9 @@
 --      check and keep answer 1 + slot
 --   top_up  1 set; 2 the secret held it, until then at least; 0 something else is there
 --   extend, share  fence and owner, of one of several holders its entry; 0 as above
---   inspect  null: no key; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
+--   refresh  the same, and the low 3 bits of the end are one more than those of the end before;
+--      '>', the end, a blank, fence and owner if the lock ends later and is not changed
+--   inspect  null: no key; 'left value', left -1 for ever, value cut to 640 bytes; OTHER: no lock;
 --      {'shared' or 'limit', left, number of holders, then of at most 128 of them: secret, entry,
 --      left}
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record

@@ -77,6 +77,40 @@ func TestReply(t *testing.T) {
 	}
 }
 
+func TestRefreshed(t *testing.T) {
+	for _, c := range []struct {
+		in, owner string
+		longer    int64
+		fence     uint64
+		ok        bool
+	}{
+		{":0\r\n", "", 0, 0, false},
+		{"$-1\r\n", "", 0, 0, false},
+		{"-OOM no memory\r\n", "", 0, 0, false},
+		{"$0\r\n\r\n", "", 0, 0, false},
+		{"$19\r\n0000000000000042\x01>v\r\n", "\x01>v", 0, 42, true},
+		{"$31\r\n>1700000000000 0000000000000042\r\n", "", 1700000000000, 42, true},
+		{"$24\r\n>-1 0000000000000042\x01 v \r\n", "\x01 v ", -1, 42, true},
+		{"$19\r\n>0 0000000000000042\r\n", "", 0, 0, false},
+		{"$4\r\n>5 v\r\n", "", 5, 0, false},
+		{"$3\r\n>x \r\n", "", 0, 0, false},
+	} {
+		longer, h, ok := Refreshed(parsed(t, c.in))
+		if longer != c.longer || h.Fence != c.fence || h.Owner != c.owner || ok != c.ok {
+			t.Errorf("%q: %d, %+v, %v", c.in, longer, h, ok)
+		}
+	}
+}
+
+func TestValueOf(t *testing.T) {
+	for owner, want := range map[string]string{"": "", "label": "", "x\x01": "", "\x01": "v", "\x01v": "vv", OwnerOf("\x01"): "v\x01"} {
+		value, adopted := ValueOf(owner)
+		if adopted != (want != "") || adopted && "v"+value != want {
+			t.Errorf("%q: %q, %v", owner, value, adopted)
+		}
+	}
+}
+
 func TestParsePacket(t *testing.T) {
 	p, ok := ParsePacket(parsed(t, "*5\r\n:1\r\n:1700000000\r\n:123456\r\n:42\r\n-ERR no\r\n"), 2)
 	if !ok || !p.Admitted || p.Clock != 1700000000123456*time.Microsecond || len(p.Results) != 2 || !p.Results[0].Is(42) || !p.Results[1].IsError() {

@@ -43,8 +43,8 @@ func sorted(all []answer) []answer {
 	return all
 }
 
-// hear returns the answer of a master to an operation.
-func hear(op *Op, r *Reply) []answer {
+// hear returns the answer of a master to an operation at now.
+func hear(op *Op, r *Reply, now int64) []answer {
 	switch {
 	case r.IsError():
 		return say("%s", r.Code())
@@ -57,6 +57,8 @@ func hear(op *Op, r *Reply) []answer {
 		}
 	case op.Kind == Inspect:
 		return hearInspect(r)
+	case op.Kind == Refresh:
+		return hearRefresh(r, now)
 	case r.Kind == ':':
 		return say("%d", r.Int)
 	}
@@ -64,6 +66,17 @@ func hear(op *Op, r *Reply) []answer {
 		return say("%v slot %d fence %d owner %q", mode, h.Slot, h.Fence, h.Owner)
 	}
 	return say("%s", text(r))
+}
+
+func hearRefresh(r *Reply, now int64) []answer {
+	switch longer, h, ok := Refreshed(r); {
+	case !ok:
+		return say("%s", text(r))
+	case longer != 0:
+		return []answer{{fmt.Sprintf("longer fence %d owner %q", h.Fence, h.Owner), longer - now}}
+	default:
+		return say("%v slot %d fence %d owner %q", Exclusive, 0, h.Fence, h.Owner)
+	}
 }
 
 func hearInspect(r *Reply) (all []answer) {
@@ -106,10 +119,13 @@ func near(a, b int64) bool { return max(a, b)-min(a, b) <= tolerance }
 
 // describe names an operation in a report.
 func describe(op *Op) string {
-	kinds := strings.Fields("acquire raise release fade top-up extend check share inspect free")
+	kinds := strings.Fields("acquire raise release fade top-up extend check share inspect free refresh")
 	text := fmt.Sprintf("%s %s%s %.6s counter %d ttl %v", kinds[op.Kind], op.Key, op.more(), op.Secret, op.Counter, op.TTL)
 	if op.Kind == Raise || op.Kind == TopUp {
 		text += fmt.Sprint(" fence ", op.Fence)
+	}
+	if op.Kind == Refresh {
+		text += fmt.Sprint(" instead of ", op.End)
 	}
 	if t := op.Terms; t != nil {
 		if text += fmt.Sprint(" ", t.Mode); t.Mode == Limited {

@@ -210,7 +210,7 @@ func (f *fuzz) packet(b *Batch) {
 func (f *fuzz) compare(m *model, ops []*Op, p PacketReply) (faults []string) {
 	for i, op := range ops {
 		r := &p.Results[i]
-		got, slot := hear(op, r), -1
+		got, slot := hear(op, r, p.Clock.Milliseconds()), -1
 		f.tell("%s: %v", describe(op), got)
 		if f.full && r.Code() == "OOM" {
 			f.errors++
@@ -218,6 +218,9 @@ func (f *fuzz) compare(m *model, ops []*Op, p PacketReply) (faults []string) {
 		}
 		if _, granted, ok := Granted(r); ok {
 			slot = granted
+		}
+		if longer, _, ok := Refreshed(r); op.Kind == Refresh && ok && longer != 0 {
+			slot = 1
 		}
 		if want := m.run(op, slot); !alike(want, got) {
 			faults = append(faults, fmt.Sprintf("%s: %v, want %v", describe(op), got, want))

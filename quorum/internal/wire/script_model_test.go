@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type holding struct {
 	fence uint64
 	owner string
 	about bool // end is inexact: the master computed it from PTTL
+	exact bool // of an exclusive lock: end is known to the millisecond
 }
 
 // intent is the mode that a client waits for.
@@ -152,7 +154,8 @@ func (m *model) raise(fields []string, fence uint64) {
 func (m *model) publish(what, key, id string) { m.news = append(m.news, what+key+" "+id) }
 
 // run carries out an operation and returns its result. hint is the slot that the master granted:
-// if both slots that are tried first are taken, the master may choose any free one.
+// if both slots that are tried first are taken, the master may choose any free one. Of a Refresh,
+// it is 1 if the master said that the lock ends later.
 func (m *model) run(op *Op, hint int) []answer {
 	t := op.Terms
 	if t == nil {
@@ -187,11 +190,14 @@ func (m *model) run(op *Op, hint int) []answer {
 	case Share:
 		return m.share(op.Key, op.Secret, fields, till)
 	case Extend:
-		h.end = max(h.end, till)
+		h.raise(till)
 		return say("%v slot %d fence %d owner %q", l.mode, h.slot, h.fence, h.owner)
 	case Fade:
+		h.exact = h.exact && till > h.end+tolerance
 		h.end = min(h.end, till)
 		return say("1")
+	case Refresh:
+		return m.refresh(op, l.mode, h, till, hint > 0)
 	}
 	return m.release(op, l, h, till)
 }
@@ -275,7 +281,7 @@ func (m *model) topUp(op *Op, t *Terms, fields []string, till int64) []answer {
 		m.share(op.Key, op.Secret, fields, till)
 		return say("2")
 	case h != nil:
-		h.end = max(h.end, till)
+		h.raise(till)
 		return say("2")
 	}
 	h, l, count := holding{end: till, fence: op.Fence, owner: op.Owner}, m.locks[op.Key], op.Fence
@@ -337,8 +343,45 @@ func (m *model) share(key, secret string, fields []string, till int64) []answer 
 		m.raise(fields, h.fence+1)
 		m.publish(ReleasedPrefix, key, ReleaseID(secret))
 	}
-	h.end = max(h.end, till)
+	h.raise(till)
 	return say("%v slot %d fence %d owner %q", l.mode, h.slot, h.fence, h.owner)
+}
+
+// raise makes the holder end at till at the earliest.
+func (h *holding) raise(till int64) {
+	h.exact = h.exact && till < h.end-tolerance
+	h.end = max(h.end, till)
+}
+
+// nextEnd returns the first end from till on that counts one more change than old.
+func nextEnd(till, old int64) int64 {
+	for (till-old)&7 != 1 {
+		till++
+	}
+	return till
+}
+
+// refresh changes the end of an exclusive lock. kept is what the master did, which counts if the
+// old end is not known to the millisecond.
+func (m *model) refresh(op *Op, mode Mode, h *holding, till int64, kept bool) []answer {
+	if h.exact {
+		till = nextEnd(till, h.end)
+	}
+	shortens, named := till < h.end, op.End == h.end
+	if !h.exact && near(till, h.end) {
+		shortens = kept
+	}
+	if !h.exact && near(op.End, h.end) {
+		named = !kept
+	}
+	switch {
+	case mode != Exclusive:
+		return say("0")
+	case shortens && !named:
+		return []answer{{fmt.Sprintf("longer fence %d owner %q", h.fence, h.owner), h.end - m.now}}
+	}
+	h.end = till
+	return say("%v slot %d fence %d owner %q", Exclusive, 0, h.fence, h.owner)
 }
 
 // release lets a holder go, or puts a place that no token opens in its stead.
@@ -353,7 +396,7 @@ func (m *model) release(op *Op, l *lock, h *holding, till int64) []answer {
 	}
 	if keep {
 		closed := *h
-		closed.end = till
+		closed.end, closed.exact = till, false
 		m.join(op.Key, "kept"+op.Secret[4:], l.mode, closed)
 		return say("%d", 1+h.slot)
 	}

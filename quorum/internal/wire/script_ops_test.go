@@ -128,7 +128,7 @@ func (d *dealer) held(m *model) (at TokenAt, l *lock) {
 }
 
 var someKinds = []Kind{Acquire, Acquire, Acquire, Acquire, Acquire, Acquire, Raise, Release, Release, Release, Release,
-	Fade, TopUp, TopUp, Extend, Extend, Check, Share, Inspect}
+	Fade, TopUp, TopUp, Extend, Extend, Check, Share, Inspect, Refresh, Refresh, Refresh}
 
 // op is any operation; m is what stood before the packet.
 func (d *dealer) op(m *model) *Op {
@@ -139,7 +139,7 @@ func (d *dealer) op(m *model) *Op {
 	case d.narrow && d.chance(1, 2):
 		o.Kind = one(d, Acquire, Share, TopUp, Raise)
 	}
-	o.Owner = one(d, "", "me", "a label with blanks")
+	o.Owner = one(d, "", "me", "a label with blanks", OwnerOf("\x00\r\n value"), OwnerOf(strings.Repeat("v", 512)))
 	o.TokenAt = TokenAt{d.key(), d.token()}
 	o.Terms = d.terms(o.Key)
 	if o.Kind != Acquire && d.chance(2, 3) {
@@ -155,8 +155,19 @@ func (d *dealer) op(m *model) *Op {
 		o.Secret = one(d, d.closed...)
 	}
 	o.Counter = counterOf(o.Key)
+	if o.Kind == Refresh {
+		o.End = d.end(m.holds(o.Key, o.Secret))
+	}
 	d.fit(o, m)
 	return o
+}
+
+// end is the end that a refresh names: that of the holder, one near it, or none.
+func (d *dealer) end(h *holding) int64 {
+	if h == nil || d.chance(1, 3) {
+		return 0
+	}
+	return h.end + one(d, 0, 0, 0, 0, -1, 1, -h.end-1)
 }
 
 // fit changes what no client can ask for.

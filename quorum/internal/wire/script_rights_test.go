@@ -119,13 +119,15 @@ func closes(op *Op, key, secret string) bool {
 
 // ends reports whether an operation may end what secret holds at key, or make it end earlier.
 func ends(op *Op, key, secret string) bool {
-	mine := op.Secret == secret && (op.Kind == Release || op.Kind == Fade || op.Kind == TopUp && op.Mode() == Limited)
+	mine := op.Secret == secret && (op.Kind == Release || op.Kind == Fade || op.Kind == TopUp && op.Mode() == Limited ||
+		op.Kind == Refresh && op.End != 0)
 	return op.Key == key && (op.Kind == Free || mine || closes(op, key, secret))
 }
 
 // asks reports whether an operation may make secret a holder of key, or make it end later.
 func asks(op *Op, key, secret string) bool {
-	asked := op.Kind == Acquire || op.Kind == TopUp || op.Kind == Extend || op.Kind == Share
+	asked := op.Kind == Acquire || op.Kind == TopUp || op.Kind == Extend || op.Kind == Share ||
+		op.Kind == Refresh
 	return asked && op.Secret == secret && slices.Contains(keys(op), key) || closes(op, key, secret)
 }
 
@@ -170,6 +172,8 @@ func (f *fuzz) agrees(op *Op, r *Reply, key string, h *holding, mode Mode, now i
 		return !done || lives && (counted || !r.Is(1))
 	case Extend, Share:
 		return !extended || lives
+	case Refresh:
+		return endAgrees(op, r, h.end, now)
 	case Raise:
 		return !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
 	case Fade:
@@ -178,6 +182,13 @@ func (f *fuzz) agrees(op *Op, r *Reply, key string, h *holding, mode Mode, now i
 		return !done || !keeps && h.slot < 0 || keeps && lives && f.model.holds(key, op.Secret) == nil
 	}
 	return true
+}
+
+// endAgrees reports whether the reply to a refresh agrees with the end. A lock of a brief ttl may
+// have ended since.
+func endAgrees(op *Op, r *Reply, end, now int64) bool {
+	longer, _, refreshed := Refreshed(r)
+	return !refreshed || op.TTL < time.Second || longer == end || longer == 0 && near(end, now+op.TTL.Milliseconds())
 }
 
 // hasCounted reports whether the counter of op is at least its fence, that of an acquire is

@@ -126,7 +126,7 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 	l = &lock{holders: map[string]*holding{}}
 	switch {
 	case v.kind == "string" && len(v.content[0]) >= SecretLen+FenceLen:
-		h := &holding{end: v.expire}
+		h := &holding{end: v.expire, exact: true}
 		l.holders[v.content[0][:SecretLen]] = h
 		var ok bool
 		if h.fence, h.owner, ok = ParseFenceOwner(v.content[0][SecretLen:]); !ok || v.expire < 0 {
@@ -231,7 +231,7 @@ func differentHolders(key string, a, b *lock, differ func(format string, args ..
 	for secret := range union(a.holders, b.holders) {
 		x, y := a.holders[secret], b.holders[secret]
 		if x == nil || y == nil || x.slot != y.slot || x.fence != y.fence || x.owner != y.owner ||
-			x.end != y.end && !(near(x.end, y.end) && (x.about || a.mode == Exclusive)) {
+			x.end != y.end && !(near(x.end, y.end) && (x.about || a.mode == Exclusive && !x.exact)) {
 			differ("%s of %s: %+v, want %+v", key, secret, y, x)
 		}
 	}
@@ -262,7 +262,7 @@ func union[V any](a, b map[string]V) map[string]bool {
 // millisecond.
 func (l *lock) mayHaveEnded(now int64) bool {
 	for _, h := range l.holders {
-		if !h.about && l.mode != Exclusive || !near(h.end, now) {
+		if !h.about && (l.mode != Exclusive || h.exact) || !near(h.end, now) {
 			return false
 		}
 	}

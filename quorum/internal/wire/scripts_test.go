@@ -303,9 +303,9 @@ func TestExtend(t *testing.T) {
 			return s.run(lasting(Extend, key, secret, ttl))
 		}
 		owned := acquire("lock:a", mine)
-		owned.Owner = strings.Repeat("o", 100)
+		owned.Owner = OwnerOf(strings.Repeat("\x00\xff\r\n", 128))
 		s.run(owned)
-		tail := "0000000000000001" + owned.Owner[:64]
+		tail := "0000000000000001" + owned.Owner
 		s.want("not ours", extend("lock:a", theirs, 10*time.Minute), "0")
 		s.expires("lock:a", 50*time.Second)
 		s.want("ours", extend("lock:a", mine, 10*time.Minute), tail)
@@ -347,9 +347,9 @@ func TestInspect(t *testing.T) {
 		if want := (Inspected{Count: 1, Holders: []Holder{{ID: mine, Fence: 1}}}); !reflect.DeepEqual(got, want) {
 			t.Errorf("held: %+v", got)
 		}
-		s.must("SET", "lock:long", strings.Repeat("x y", 100))
+		s.must("SET", "lock:long", strings.Repeat("x y", 300))
 		if got := inspect("lock:long"); !reflect.DeepEqual(got, Inspected{Count: 1,
-			Holders: []Holder{{ID: strings.Repeat("x y", 100)[:256], Left: Forever}}}) {
+			Holders: []Holder{{ID: strings.Repeat("x y", 300)[:640], Left: Forever}}}) {
 			t.Errorf("long, for ever: %+v", got)
 		}
 		s.must("RPUSH", "lock:list", mine)
@@ -357,6 +357,69 @@ func TestInspect(t *testing.T) {
 			t.Errorf("a list: %+v", got)
 		}
 	})
+}
+
+// A refresh raises an end. It lowers only the end that it names, and counts its changes.
+func TestRefresh(t *testing.T) {
+	s := startRedis(t)
+	end := func() (ms int64) {
+		ms, _ = strconv.ParseInt(s.do("PEXPIRETIME", "lock:a"), 10, 64)
+		return ms
+	}
+	refresh := func(secret string, ttl time.Duration, named int64) string {
+		t.Helper()
+		had, o := end(), lasting(Refresh, "lock:a", secret, ttl)
+		o.End = named
+		p := s.packet(fenced, "", o)
+		longer, h, ok := Refreshed(&p.Results[0])
+		till := p.Clock.Milliseconds() + ttl.Milliseconds()
+		switch {
+		case !ok && end() != had:
+			t.Errorf("refused, and the end is %d after %d", end(), had)
+		case !ok:
+			return text(&p.Results[0])
+		case h.Fence != 1 || h.Owner != OwnerOf("v"):
+			t.Errorf("of %+v", h)
+		case longer != 0 && (longer != had || end() != had):
+			t.Errorf("says that %d is later, had %d, has %d", longer, had, end())
+		case longer != 0:
+			return "longer"
+		case end() != nextEnd(till, had):
+			t.Errorf("ends %d after %d, want %d", end(), had, nextEnd(till, had))
+		}
+		return "changed"
+	}
+	adopted := acquire("lock:a", mine)
+	adopted.Owner = OwnerOf("v")
+	s.want("missing", refresh(mine, time.Minute, 0), "0")
+	s.run(adopted)
+	s.want("of another", refresh(theirs, time.Hour, 0), "0")
+	s.want("longer", refresh(mine, time.Hour, 0), "changed")
+	s.want("shorter without an end", refresh(mine, time.Minute, 0), "longer")
+	s.want("shorter than another end", refresh(mine, time.Minute, end()-1), "longer")
+	s.want("shorter for ever", refresh(mine, time.Minute, -1), "longer")
+	had := end()
+	s.want("shorter", refresh(mine, time.Minute, had), "changed")
+	s.want("once more", refresh(mine, time.Second, had), "longer")
+	s.want("longer with an end", refresh(mine, time.Hour, 5), "changed")
+	s.must("PERSIST", "lock:a")
+	s.want("not for ever", refresh(mine, time.Hour, 0), "longer")
+	s.want("no longer for ever", refresh(mine, time.Hour, -1), "changed")
+	s.want("not admitted", s.runAs(fenced, "B other", lasting(Refresh, "lock:a", mine, 2*time.Hour)),
+		"!NOTADMITTED the record of this master has changed")
+
+	same := lasting(Refresh, "lock:a", mine, 2*time.Hour)
+	had = end()
+	p := s.packet(fenced, "", same, same)
+	till := p.Clock.Milliseconds() + 7200_000
+	first := nextEnd(till, had)
+	if got, want := end(), max(first, nextEnd(till, first)); got != want { // a second end that is earlier is not named
+		t.Errorf("twice at a time: ends %d, want %d", got, want)
+	}
+	s.run(&Op{Kind: Acquire, TokenAt: TokenAt{"lock:s", mine}, TTL: time.Minute, Terms: &Terms{Mode: Shared}})
+	s.want("a reader", s.run(lasting(Refresh, "lock:s", mine, time.Hour)), "0")
+	s.must("RPUSH", "lock:list", mine)
+	s.want("a list", s.run(lasting(Refresh, "lock:list", mine, time.Minute)), "0")
 }
 
 func TestFree(t *testing.T) {

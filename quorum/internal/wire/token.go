@@ -4,13 +4,24 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
 
-// The value of a lock is the secret, the fence with leading zeros, and the owner's label.
+// The value of a lock is the secret, the fence with leading zeros, and the owner's label; of an
+// adopted lock the byte 1 and the value that its client chose.
 const (
 	SecretLen = 40 // hex digits of 20 random bytes
 	FenceLen  = 16 // decimal digits, enough for every number under 2^53
 )
+
+// valueMark begins the owner of an adopted lock. No label has this byte.
+const valueMark = "\x01"
+
+// OwnerOf returns the owner of an adopted lock: what Op.Owner carries for that value.
+func OwnerOf(value string) string { return valueMark + value }
+
+// ValueOf returns the value of an adopted lock, whose owner OwnerOf made.
+func ValueOf(owner string) (value string, adopted bool) { return strings.CutPrefix(owner, valueMark) }
 
 // AppendFence writes a fence with leading zeros.
 func AppendFence(b []byte, fence uint64) []byte {
