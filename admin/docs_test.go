@@ -45,7 +45,17 @@ func TestDocsMetrics(t *testing.T) {
 			t.Errorf("the page says that %s ends as %q, it may end as %q", command, shown, outcomes)
 		}
 	}
-	for metric, label := range map[string]string{"session_locks_ended_total": "outcome",
+	for do, outcomes := range valuesOf(families, "adopted_total", "outcome", "do") {
+		row := regexp.MustCompile("(?m)^\\| `" + do + "` \\| [^|]*\\| `(.*)` \\|$").FindStringSubmatch(page)
+		if row == nil {
+			t.Errorf("the page lacks the outcomes of %s: %q", do, outcomes)
+			continue
+		}
+		if shown := slices.Sorted(slices.Values(strings.Split(row[1], "`, `"))); !slices.Equal(shown, outcomes) {
+			t.Errorf("the page says that %s ends as %q, it may end as %q", do, shown, outcomes)
+		}
+	}
+	for metric, label := range map[string]string{"adopt_refused_total": "reason", "session_locks_ended_total": "outcome",
 		"upstream_dial_errors_total": "kind", "master_state": "state"} {
 		t.Run(metric, func(t *testing.T) {
 			for _, value := range valuesOf(families, metric, label, "")[""] {

@@ -61,6 +61,7 @@ type lockReport struct {
 	Age     *int64       `json:"age_ms"`
 	Waiting int          `json:"waiting"`
 	Slots   []slotReport `json:"slots,omitempty"`
+	Adopted bool         `json:"adopted,omitempty"`
 }
 
 type slotReport struct {
@@ -162,7 +163,7 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 }
 
 func lockReportOf(l *stat.Lock) lockReport {
-	r := lockReport{Hex: hex.EncodeToString([]byte(l.Key)), Key: plain.Escape(l.Key), Mode: l.Mode,
+	r := lockReport{Hex: hex.EncodeToString([]byte(l.Key)), Key: plain.Escape(l.Key), Mode: l.Mode, Adopted: l.Adopted,
 		Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10),
 		Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {

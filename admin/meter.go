@@ -20,6 +20,8 @@ type Meter struct {
 
 	commands  map[string]map[stat.Outcome]prometheus.Counter // by command and outcome
 	granted   map[stat.Kind]prometheus.Counter
+	adopted   map[string]map[stat.Outcome]prometheus.Counter // by what a library did, and outcome
+	refused   map[string]prometheus.Counter                  // by reason
 	sessions  map[stat.Outcome]prometheus.Counter
 	took      map[string]prometheus.Histogram // by command; LOCK without WAIT
 	waited    prometheus.Histogram            // LOCK with WAIT that was granted
@@ -59,6 +61,7 @@ func NewMeter(groups []string) *Meter {
 		}
 		m.took[c.Name] = duration.WithLabelValues(c.Name).(prometheus.Histogram)
 	}
+	m.makeAdopted()
 	m.granted = map[stat.Kind]prometheus.Counter{}
 	granted := m.counters("locks_granted_total", "Locks granted, by kind.", "kind")
 	for _, kind := range append(stat.Kinds, other) {
@@ -95,6 +98,23 @@ func NewMeter(groups []string) *Meter {
 	return m
 }
 
+// makeAdopted makes the counters of the lock listener.
+func (m *Meter) makeAdopted() {
+	adopted := m.counters("adopted_total", "Commands of libraries on locks at adopt-listen, by outcome.", "do", "outcome")
+	m.adopted = map[string]map[stat.Outcome]prometheus.Counter{}
+	for _, do := range stat.Dos {
+		m.adopted[do.Name] = map[stat.Outcome]prometheus.Counter{}
+		for _, outcome := range slices.Concat(do.Outcomes, stat.AnyOutcomes, []stat.Outcome{other}) {
+			m.adopted[do.Name][outcome] = adopted.WithLabelValues(do.Name, string(outcome))
+		}
+	}
+	refused := m.counters("adopt_refused_total", "Commands on lock keys that adopt-listen refused, by reason.", "reason")
+	m.refused = map[string]prometheus.Counter{}
+	for _, reason := range append(stat.Refusals, other) {
+		m.refused[reason] = refused.WithLabelValues(reason)
+	}
+}
+
 func (m *Meter) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	m.all = append(m.all, v)
@@ -110,6 +130,13 @@ func (m *Meter) histograms(name, help string, buckets []float64, labels ...strin
 
 // Note counts a command, or the end of a session lock without UNLOCK.
 func (m *Meter) Note(e *stat.Event) {
+	if e.Refused != "" {
+		pick(m.refused, e.Refused).Inc()
+		return
+	}
+	if counters := m.adopted[e.Do]; counters != nil {
+		pick(counters, e.Outcome).Inc()
+	}
 	m.fights.note(e, time.Now())
 	if e.Held > 0 {
 		m.held.Observe(e.Held.Seconds())

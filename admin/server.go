@@ -34,6 +34,9 @@ type Options struct {
 	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the
 	// next page, 0 after the last. It is called one call at a time, and only for an operator.
 	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
+	// Refusals returns what the lock listener has refused. It is called every second while a page is
+	// open. Nil: there is no such listener.
+	Refusals func() []stat.Refusal
 	// MayRelease says whether Release would do anything. It never blocks.
 	MayRelease func(by stat.Operator) error
 	// Release frees the lock of key, if its fence is still that one or 0, and reports whether

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"lockproxy/plain"
 )
 
 const (
@@ -125,9 +127,10 @@ type report struct {
 	Masters  []masterReport `json:"masters"`
 	Upstream upstreamReport `json:"upstream"`
 	clientsReport
-	Fought []foughtReport `json:"fought"`
-	Faults []faultReport  `json:"faults"`
-	Sample *Sample        `json:"sample"` // null in the first report of a stream
+	Fought  []foughtReport  `json:"fought"`
+	Refused []refusalReport `json:"refused"` // null without a lock listener
+	Faults  []faultReport   `json:"faults"`
+	Sample  *Sample         `json:"sample"` // null in the first report of a stream
 }
 
 // proxyReport never changes while the proxy runs.
@@ -196,9 +199,10 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 			state.Traffic.Upstreams, state.Traffic.Unanswered},
 		clientsReport: clientsReport{state.Traffic.Clients, state.Waiters, state.WaitedKeys, state.SessionLocks,
 			state.Followers, waitingReports(s.o.Waiting(shownWaiting))},
-		Fought: s.o.Meter.fights.reports(now),
-		Faults: faultReports(s.o.Meter.faults(state.Masters)),
-		Sample: sample,
+		Fought:  s.o.Meter.fights.reports(now),
+		Refused: s.refusals(now),
+		Faults:  faultReports(s.o.Meter.faults(state.Masters)),
+		Sample:  sample,
 	}
 	for i := range state.Masters {
 		m := &state.Masters[i]
@@ -211,6 +215,29 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 		return []byte("{}")
 	}
 	return data
+}
+
+// refusalReport is a kind of command that the lock listener refuses, and the latest one.
+type refusalReport struct {
+	Reason  string `json:"reason"`
+	SHA1    string `json:"sha1"` // of a script
+	Text    string `json:"text"`
+	Library string `json:"library"`
+	Client  string `json:"client"`
+	Count   uint64 `json:"count"`
+	Ago     int64  `json:"ago_ms"`
+}
+
+func (s *Server) refusals(now time.Time) []refusalReport {
+	if s.o.Refusals == nil {
+		return nil
+	}
+	list := []refusalReport{}
+	for _, r := range s.o.Refusals() {
+		list = append(list, refusalReport{r.Reason, r.SHA1, r.Text, plain.Escape(r.Library), addrText(r.Client), r.Count,
+			max(now.Sub(r.Last), 0).Milliseconds()})
+	}
+	return list
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -23,7 +23,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 	}
 	proxy := &proxyArgs{rest: argv[1:]}
 	a.sub, a.proxy = strings.ToLower(string(argv[0])), proxy
-	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0},
+	counts := map[string][2]int{"help": {0, 0}, "info": {0, 1}, "masters": {0, 0},
 		"locks": {1, 5}, "release": {1, 1}, "admit": {1, 2}}
 	count, known := counts[a.sub]
 	switch {
@@ -33,6 +33,13 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 		return a, errArity("lockproxy|" + a.sub)
 	}
 	switch a.sub {
+	case "info":
+		if len(proxy.rest) == 1 && !isWord(proxy.rest[0], "adopt") {
+			return a, errSyntax
+		}
+		if len(proxy.rest) == 1 {
+			a.sub = infoAdopt
+		}
 	case "locks":
 		proxy.page, err = parsePage(proxy.rest)
 	case "release":
@@ -105,9 +112,10 @@ type operators struct {
 	sessionLocks *session.Locks
 	grants       *grants
 	started      time.Time
+	left         *leftCounter
 }
 
-// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
+// proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
 // | ADMIT master
 func (o *operators) proxy(c *call) {
 	switch c.sub {
@@ -115,6 +123,8 @@ func (o *operators) proxy(c *call) {
 		c.writeLines(slices.Concat(helpLines, lockHelp))
 	case "info":
 		c.writeBulk(o.info())
+	case infoAdopt:
+		o.left.infoAdopt(c)
 	case "masters":
 		o.masters(c)
 	case "locks":

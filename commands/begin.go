@@ -47,7 +47,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 			begun = true
 		}
 	}()
-	err := s.prepare(&q.call, how.parse, cmd.Args[1:])
+	err := s.prepare(&q.call, how.checks(), cmd.Args[1:])
 	switch {
 	case errors.Is(err, errMustAsk), err == nil && q.blocks:
 		return false

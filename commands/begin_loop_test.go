@@ -54,9 +54,34 @@ func TestBeginOnLoop(t *testing.T) {
 	}
 }
 
+// adoptOnLoop serves the lock listener on the loops of package resp.
+func adoptOnLoop(t *testing.T, locker *fakeLocker) (*net.TCPConn, *resp.Server) {
+	t.Helper()
+	keys, err := ParseAdoptKeys("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+		Adopt: &AdoptOptions{Values: locker.values(), Keys: keys}})
+	c, server := serveWith(t, service, resp.Options{Handler: redcon.HandlerFunc(service.ServeAdopted),
+		Begin: service.BeginAdopted, Judge: service.Judge})
+	return c.(*net.TCPConn), server
+}
+
 // TestBegunAndGone: a LOCK that no goroutine waits for is answered while the proxy drains, and
 // given back where its client has left, or was cut off, before the masters have answered.
 func TestBegunAndGone(t *testing.T) {
+	testBegunAndGone(t, "LOCK job 5s", "$57\r\n"+aToken.String()+"\r\n", onLoop)
+}
+
+// TestAdoptedAndGone is TestBegunAndGone for a lock of a library.
+func TestAdoptedAndGone(t *testing.T) {
+	testBegunAndGone(t, "SET job A NX PX 5000", "+OK\r\n", adoptOnLoop)
+}
+
+func testBegunAndGone(t *testing.T, request, granted string,
+	serve func(*testing.T, *fakeLocker) (*net.TCPConn, *resp.Server)) {
+	t.Helper()
 	cutOff, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
@@ -65,14 +90,14 @@ func TestBegunAndGone(t *testing.T) {
 		reset bool
 		want  string
 	}{
-		{"drained", t.Context(), false, "$57\r\n" + aToken.String() + "\r\n"},
+		{"drained", t.Context(), false, granted},
 		{"cut off", cutOff, false, ""},
 		{"client left", t.Context(), true, ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			locker := &fakeLocker{kept: make(chan func(), 1)}
-			c, server := onLoop(t, locker)
-			if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
+			locker := &fakeLocker{kept: make(chan func(), 1), slack: time.Second}
+			c, server := serve(t, locker)
+			if _, err := c.Write(benchRequest(request)); err != nil {
 				t.Fatal(err)
 			}
 			answer := <-locker.kept

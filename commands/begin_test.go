@@ -102,6 +102,10 @@ type reports struct {
 }
 
 func (r *reports) done(d stat.Event) {
+	if d.Refused != "" {
+		r.add("refused " + d.Refused)
+		return
+	}
 	var line strings.Builder
 	line.WriteString(fmt.Sprintf("%s %s %q", d.Command, d.Outcome, d.Key))
 	if len(d.Keys) > 0 {
@@ -112,14 +116,19 @@ func (r *reports) done(d stat.Event) {
 		there bool
 		text  string
 	}{{d.Owner != "", " owner " + d.Owner}, {d.Kind != "" && d.Kind != stat.KindExclusive, " " + string(d.Kind)}, {d.TTL > 0, " ttl " + d.TTL.String()}, {d.Keep > 0, " keep " + d.Keep.String()}, {d.Session, " session"}, {d.Held > 0, " held"},
-		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User}, {d.Client == nil, " of nobody"}} {
+		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User}, {d.Client == nil, " of nobody"},
+		{d.Via != "", " via " + d.Via}, {d.Do != "", " do " + d.Do}} {
 		if part.there {
 			line.WriteString(part.text)
 		}
 	}
+	r.add(line.String())
+}
+
+func (r *reports) add(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, line.String())
+	r.all = append(r.all, line)
 }
 
 func (r *reports) take() string {

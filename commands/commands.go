@@ -76,7 +76,9 @@ type Options struct {
 	// lock.
 	Permission Permission
 	// Reason puts an error of Gate or Permission in a few words. Nil: the text of the error.
-	Reason    func(error) string
+	Reason func(error) string
+	// Adopt configures the lock listener. Nil: there is none, and its methods must not be called.
+	Adopt     *AdoptOptions
 	KeyPrefix string // in front of every key on the masters
 	MaxTTL    time.Duration
 	Tunable   // at the start
@@ -101,6 +103,7 @@ type Service struct {
 	followers    *followers
 	sessionLocks *session.Locks
 	commands     map[string]command // by name
+	adopter      *adopter           // nil without Options.Adopt
 }
 
 // New returns a service, which has no waiters and no session locks yet. The caller closes it.
@@ -131,7 +134,7 @@ func New(o Options) *Service {
 		queues: s.queues, followers: s.followers}
 	s.operators = &operators{settings: settings, masterNames: masterNames{settings}, permissions: s.permissions,
 		outcomes: s.outcomes, queues: s.queues, followers: s.followers, sessionLocks: s.sessionLocks,
-		grants: grants, started: time.Now()}
+		grants: grants, started: time.Now(), left: &leftCounter{settings: settings, outcomes: s.outcomes}}
 	p := &parser{settings}
 	s.commands = make(map[string]command)
 	for _, how := range []command{
@@ -143,6 +146,7 @@ func New(o Options) *Service {
 	} {
 		s.commands[how.name] = how
 	}
+	s.adopter = newAdopter(s, locks, p)
 	return s
 }
 
@@ -184,6 +188,7 @@ type call struct {
 	noLogin bool
 	outcome stat.Outcome
 	held    time.Duration
+	adopted *adoptedFacts // of the lock listener; nil: a lock command
 }
 
 func newCall(how command, conn redcon.Conn) call {

@@ -30,7 +30,10 @@ type fakeLocker struct {
 	mu     sync.Mutex
 	asked  []string
 	err    error
-	held   bool // what Release returns
+	held   bool          // what Release returns
+	taken  bool          // what AcquireAsync says of a Request with Value: ErrHeld
+	read   quorum.Held   // what ReadAsync says
+	slack  time.Duration // of a lease with Value over its TTL
 	info   quorum.Info
 	found  []quorum.Info // by Scan; nil: info
 	block  chan struct{}
@@ -71,6 +74,11 @@ func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease,
 		<-f.block
 	}
 	lease := quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}
+	if r.Value != "" {
+		if lease.Validity = r.TTL + f.slack; f.taken {
+			return lease, quorum.ErrHeld
+		}
+	}
 	if r.Mode == quorum.Limited {
 		lease.Slot = 2
 	}
@@ -84,6 +92,9 @@ func kindOf(r *quorum.Request) (text string) {
 	}
 	if r.Mode != quorum.Exclusive {
 		text += " " + r.Mode.String()
+	}
+	if r.Value != "" {
+		text += fmt.Sprintf(" value %q", r.Value)
 	}
 	if r.Limit > 0 {
 		text += fmt.Sprint(" ", r.Limit)

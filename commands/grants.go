@@ -13,23 +13,30 @@ import (
 // log) and how old a lock is (the page, lockproxy status).
 //
 // Of an exclusive lock it goes by key and fence, which the masters show to everybody. Holders that
-// are there together may have one fence: of these it goes by key and secret.
+// are there together may have one fence: of these it goes by key and secret. A lock of the lock
+// listener has two entries by its value, too, one of them for its end.
 //
 // It also remembers the mode of a lock, which makes its release cheaper. Like everything here it
 // may be wrong.
 //
 // It is a table of fixed size without a mutex. Each lock has two entries. If both are taken, the
-// newer lock overwrites the older one, whose age is then unknown.
+// newer entry overwrites the older one, whose age is then unknown.
 type grants struct {
 	seed  maphash.Seed
 	start time.Time
-	// from above: part of the lock's hash, the mode in two bits, milliseconds since start and one
+	// from above: part of the lock's hash, the mode in two bits, milliseconds since start and one, of
+	// the grant or of the end
 	entries [1 << 15]atomic.Uint64
 }
 
 func newGrants() *grants { return &grants{seed: maphash.MakeSeed(), start: time.Now()} }
 
 func byFence(fence uint64) uint64 { return (fence + 1) * 0x9e3779b97f4a7c15 }
+
+func (g *grants) byValue(value string) uint64 { return maphash.String(g.seed, value) + 1 }
+
+// byEnd names the entry with the end of a lock instead of its begin.
+func (g *grants) byEnd(value string) uint64 { return ^g.byValue(value) }
 
 func (g *grants) bySecret(t quorum.Token) uint64 { return maphash.String(g.seed, t.Secret) }
 
@@ -53,6 +60,45 @@ func (g *grants) granted(key string, t quorum.Token, mode quorum.Mode) {
 		id = g.bySecret(t)
 	}
 	g.note(key, id, mode, g.now())
+}
+
+// adopted records that a lock with that value is granted now, for ttl.
+func (g *grants) adopted(key, value string, ttl time.Duration) {
+	g.note(key, g.byValue(value), quorum.Exclusive, g.now())
+	g.refreshed(key, value, ttl)
+}
+
+// refreshed records that a lock with that value lasts for ttl from now. It reports whether that is
+// less than was recorded before.
+func (g *grants) refreshed(key, value string, ttl time.Duration) (shortened bool) {
+	now, id := g.now(), g.byEnd(value)
+	end := now + uint32(min(ttl.Milliseconds(), 1<<31-1))
+	if _, place, entry := g.find(key, id); place != nil {
+		before := uint32(entry)
+		shortened = int32(before-now) > 0 && int32(before-end) > 0
+		if place.CompareAndSwap(entry, entry&^(1<<32-1)|uint64(end)) {
+			return shortened
+		}
+	}
+	g.note(key, id, quorum.Exclusive, end)
+	return shortened
+}
+
+// knowsValue reports whether a lock with that value was granted here, and not released since.
+func (g *grants) knowsValue(key, value string) bool {
+	_, place, _ := g.find(key, g.byValue(value))
+	return place != nil
+}
+
+// releasedValue is released for a lock that is known by its value.
+func (g *grants) releasedValue(key, value string) (age time.Duration) {
+	for _, id := range []uint64{g.byEnd(value), g.byValue(value)} {
+		d, place, entry := g.find(key, id)
+		if age = d; place != nil {
+			place.CompareAndSwap(entry, 0)
+		}
+	}
+	return age
 }
 
 // shared records that an exclusive lock is a shared one from now on.

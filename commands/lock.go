@@ -59,6 +59,14 @@ func (l *lockCommands) beginLock(q *loopCall) {
 	if leave == nil {
 		return
 	}
+	q.mayLeave(leave, func(err error) {
+		q.finish(func() { l.locked(&q.call, quorum.Lease{}, err) })
+	})
+}
+
+// mayLeave gives up an acquire that has not been sent when the client leaves. left then gets the
+// reason.
+func (q *loopCall) mayLeave(leave func() bool, left func(error)) {
 	q.waits.Store(true)
 	q.session.OnGone(func() {
 		if leave() {
@@ -66,7 +74,7 @@ func (l *lockCommands) beginLock(q *loopCall) {
 			if ctx := q.session.Context(); ctx.Err() != nil { // the proxy ended the connection
 				err = context.Cause(ctx)
 			}
-			q.finish(func() { l.locked(&q.call, quorum.Lease{}, err) })
+			left(err)
 		}
 	})
 }

@@ -31,6 +31,9 @@ func (o *outcomes) report(c *call) {
 		return
 	}
 	e := c.event(cmp.Or(c.outcome, stat.OutcomeInternal))
+	if c.adopted != nil && !c.adopted.complete(&e) {
+		return
+	}
 	e.Sub, e.Took, e.Held, e.User, e.NoLogin = c.sub, time.Since(c.start), c.held, c.user, c.noLogin
 	o.opts.Report(e)
 }
@@ -65,5 +68,8 @@ func (o *outcomes) reportUndelivered(c *call) {
 	if o.opts.Report == nil {
 		return
 	}
-	o.opts.Report(c.event(stat.OutcomeUndelivered))
+	e := c.event(stat.OutcomeUndelivered)
+	if c.adopted == nil || c.adopted.complete(&e) {
+		o.opts.Report(e)
+	}
 }

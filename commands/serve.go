@@ -13,6 +13,12 @@ import (
 // parse parses the arguments of a command. Its error is the reply, without the leading dash.
 type parse func(argv [][]byte) (args, error)
 
+// checks are the checks that differ between commands.
+type checks struct {
+	inTransaction func(argv [][]byte) error // the error of a command inside MULTI
+	parse         parse
+}
+
 // command is one of stat.Commands.
 type command struct {
 	name  string
@@ -21,13 +27,20 @@ type command struct {
 	begin func(*loopCall) // asks the masters without blocking; may be nil
 }
 
+// checks returns the checks of a lock command.
+func (how *command) checks() checks {
+	return checks{parse: how.parse, inTransaction: func([][]byte) error {
+		return errors.New("ERR " + strings.ToUpper(how.name) + " is not allowed in transactions")
+	}}
+}
+
 // serve makes the handler of a command. It checks in this order: transaction, arguments,
 // authentication, subscriptions, permission.
 func (s *Service) serve(how command) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := newCall(how, conn)
 		defer func() { s.outcomes.report(&c) }() // after a panic, too
-		if err := s.prepare(&c, how.parse, cmd.Args[1:]); err != nil {
+		if err := s.prepare(&c, how.checks(), cmd.Args[1:]); err != nil {
 			c.refuse(err)
 		} else {
 			how.run(&c)
@@ -41,8 +54,8 @@ func (s *Service) serve(how command) redcon.HandlerFunc {
 var errMustAsk = errors.New("the upstream is to be asked")
 
 // prepare parses the arguments into c and returns an error if the command may not run.
-func (s *Service) prepare(c *call, parse parse, argv [][]byte) error {
-	err := s.check(c, parse, argv)
+func (s *Service) prepare(c *call, how checks, argv [][]byte) error {
+	err := s.check(c, how, argv)
 	if err != nil && !errors.Is(err, errMustAsk) {
 		c.noLogin = s.permissions.anonymous(c)
 	}
@@ -50,11 +63,11 @@ func (s *Service) prepare(c *call, parse parse, argv [][]byte) error {
 }
 
 // check does what prepare does, except that it leaves c.noLogin alone.
-func (s *Service) check(c *call, parse parse, argv [][]byte) (err error) {
+func (s *Service) check(c *call, how checks, argv [][]byte) (err error) {
 	if c.session.InTransaction() {
-		return errors.New("ERR " + strings.ToUpper(c.name) + " is not allowed in transactions")
+		return how.inTransaction(argv)
 	}
-	if c.args, err = parse(argv); err != nil {
+	if c.args, err = how.parse(argv); err != nil {
 		return err
 	}
 	if err := s.permissions.authenticate(c); err != nil {

@@ -50,7 +50,8 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 // it.
 func lockOf(info *quorum.Info, waiting int) stat.Lock {
 	return stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
-		Fence: info.Fence, Held: info.Held, Masters: info.Masters, TTL: info.TTL, Waiting: waiting, Slots: info.Slots}
+		Fence: info.Fence, Held: info.Held, Masters: info.Masters, TTL: info.TTL, Waiting: waiting, Slots: info.Slots,
+		Adopted: info.Adopted}
 }
 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow

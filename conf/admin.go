@@ -34,8 +34,8 @@ type adminAddress struct{ field *Address }
 var _ value = adminAddress{}
 
 func (v adminAddress) set(s string) error {
-	if s == "off" {
-		*v.field = Address{Network: "off"}
+	if s == off {
+		*v.field = Address{Network: off}
 		return nil
 	}
 	a, err := parseAdminListen(s)
@@ -49,7 +49,7 @@ func (v adminAddress) set(s string) error {
 func (v adminAddress) String() string {
 	switch {
 	case v.field.IsZero():
-		return "off"
+		return off
 	case v.field.TLS:
 		return "https://" + v.field.Addr
 	}
@@ -80,9 +80,9 @@ func (v secret) String() string {
 func (c Config) checkAdmin(check checkFunc) {
 	a := c.AdminListen
 	shown := adminAddress{&a}.String()
-	for _, l := range c.Listen {
-		check(!a.IsZero() && sameServer(a, l) && !strings.HasSuffix(a.Addr, ":0"), "listen admin-listen",
-			"admin-listen %s is in listen, too", shown)
+	for name, l := range c.listeners {
+		check(!a.IsZero() && sameServer(a, l) && !strings.HasSuffix(a.Addr, ":0"), name+" admin-listen",
+			"admin-listen %s is in %s, too", shown, name)
 	}
 	check(!a.IsZero() && !a.Loopback() && c.AdminToken == "" && c.AdminTokenFile == "" && !c.AllowOpen,
 		"admin-listen admin-token admin-token-file allow-open",

@@ -88,6 +88,16 @@ type Config struct {
 	// can take over from this one. Linux only. Unix sockets cannot be shared.
 	ReusePort bool
 
+	// AdoptListen is where clients connect whose libraries lock by SET and scripts, in the forms of
+	// Listen. Empty: nowhere.
+	AdoptListen []Address
+	// AdoptKeys are patterns, in the form of KEYS, of the keys that are locks for these clients.
+	// Empty: every key. Only with AdoptListen.
+	AdoptKeys []string
+	// AdoptTTL is the ttl of a lock that such a client takes without an expiry. 0: refused. Only
+	// with AdoptListen, and then from MinTTL to MaxTTL.
+	AdoptTTL time.Duration
+
 	// UpstreamLogin and MastersLogin are for the addresses of upstream and masters that have no
 	// credentials. SentinelLogin is for all Sentinels.
 	UpstreamLogin, SentinelLogin, MastersLogin Login

@@ -163,6 +163,34 @@ var loadFaults = map[string]loadFault{
 			"listen: has a name before '@', which only masters take; credentials need redis://",
 			"masters: entry 1 of 2: has a name before '@' that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
 			"masters: entry 2 of 2: is not of the form host:port (IPv6 in brackets)"}},
+	"the lock listener, where the other is": {
+		args: []string{"--listen=127.0.0.1:1", "--upstream=127.0.0.1:2", "--admin-listen=127.0.0.1:3",
+			"--adopt-listen", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:3"},
+		want: []string{"adopt-listen 127.0.0.1:1 is in listen, too", "adopt-listen: 127.0.0.1:3 is listed twice",
+			"admin-listen 127.0.0.1:3 is in adopt-listen, too", "admin-listen 127.0.0.1:3 is in adopt-listen, too",
+			"adopt-listen 127.0.0.1:2 is the upstream 127.0.0.1:2 itself"}},
+	"settings of no lock listener": {
+		args: []string{"--adopt-listen=off", "--adopt-keys", "job:*, a", "--adopt-ttl=30s"},
+		want: []string{"adopt-keys job:*,a without adopt-listen", "adopt-ttl 30s without adopt-listen"}},
+	"a lock listener's keys": {args: []string{"--adopt-listen=127.0.0.1:1", "--adopt-keys", "a,,b"},
+		want: []string{"adopt-keys: has an empty pattern"}},
+	"a lock listener's long key": {
+		args: []string{"--adopt-listen=127.0.0.1:1", "--adopt-keys", "a," + strings.Repeat("b", 1025)},
+		want: []string{"adopt-keys: has a pattern of 1025 bytes, more than 1024"}},
+	"a lock listener's ttl": {
+		args: []string{"--adopt-listen", "127.0.0.1:1", "--adopt-ttl", "61s"},
+		want: []string{"adopt-ttl 61s exceeds max-ttl 60s"}},
+	"a lock listener's short ttl": {
+		args: []string{"--adopt-listen", "127.0.0.1:1", "--adopt-ttl", "9ms"},
+		want: []string{"adopt-ttl 9ms is under min-ttl 10ms"}},
+	"a lock listener's ttl of nothing": {
+		args: []string{"--adopt-listen", "127.0.0.1:1", "--adopt-ttl", "0s"},
+		want: []string{`adopt-ttl: "0s" is not positive: off for none`}},
+	"a lock listener for everybody": {
+		args: []string{"--adopt-listen", "rediss://0.0.0.0:6381", "--masters=redis://u:secret@h:1,h:2,h:3"},
+		want: []string{"adopt-listen rediss://0.0.0.0:6381 lets other machines use the credentials in upstream h:1: listen " +
+			"on loopback, take the credentials out of the address so that clients send their own AUTH, or set allow-open true",
+			"adopt-listen: rediss://0.0.0.0:6381 needs tls-cert and tls-key"}},
 	"empty masters": {
 		args: []string{"--masters="}, want: []string{"masters: is empty"}},
 	"the credentials for everybody": {
@@ -232,6 +260,9 @@ var fileFaults = map[string]loadFault{
 		"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
 	"embedded with another word": {file: "embedded: yes\n",
 		want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
+	"file: patterns": {file: "adopt-listen: 127.0.0.1:1\nadopt-keys: [\"a,b\", c]\n",
+		want: []string{`adopt-keys (config FILE line 2): has a comma in the pattern "a,b": write ? for it`,
+			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
 	"file: tags": {file: "key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n",
 		want: []string{
 			"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",

@@ -93,6 +93,15 @@ var table = []setting{
 	{"reuse-port", restart, "let another lockproxy listen on the same ports, to take over while this one drains (Linux)",
 		"",
 		func(c *Config) value { return boolean{&c.ReusePort, "true", "false"} }},
+	{"adopt-listen", restart, "where clients connect whose libraries lock by SET and scripts, in the forms of listen",
+		"off",
+		func(c *Config) value { return listeners{addresses{&c.AdoptListen, parseListen}} }},
+	{"adopt-keys", restart, "keys that are locks at adopt-listen: patterns of KEYS, comma-separated; the same in all " +
+		"proxies of a deployment", "*",
+		func(c *Config) value { return patterns{&c.AdoptKeys} }},
+	{"adopt-ttl", restart, "ttl of a lock that is taken at adopt-listen without an expiry, from min-ttl to max-ttl; " +
+		"off: refused", "",
+		func(c *Config) value { return optionalDuration{&c.AdoptTTL} }},
 	{"upstream-user", restart, "user for an upstream address without credentials", "the default user",
 		func(c *Config) value { return text{&c.UpstreamLogin.User} }},
 	{"upstream-password-file", restart, "file with the password for an upstream address without credentials", "none",

@@ -31,6 +31,7 @@ func (c Config) validate(bad map[string]bool) []error {
 	c.checkClientTLS(check)
 	c.checkAdmin(check)
 	c.checkDurations(check)
+	c.checkAdopt(check)
 	check(strings.HasPrefix(c.KeyPrefix, reservedPrefix), "key-prefix",
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
 	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
@@ -52,20 +53,11 @@ type checkFunc func(wrong bool, names, format string, args ...any)
 
 func (c Config) checkAddresses(check checkFunc) {
 	check(len(c.Listen) == 0, "listen", "listen is empty")
-	for i, a := range c.Listen {
-		twice := slices.ContainsFunc(c.Listen[:i], func(b Address) bool { return sameServer(a, b) })
-		check(twice && !strings.HasSuffix(a.Addr, ":0"), "listen", "listen: %s is listed twice", a)
-		check(!a.Loopback() && c.Upstream.Password != "" && !c.AllowOpen, "listen upstream masters allow-open",
-			"listen %s lets other machines use the credentials in upstream %s: listen on loopback, take the credentials "+
-				"out of the address so that clients send their own AUTH, or set allow-open true", a, c.Upstream)
-		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen,
-			"listen upstream masters allow-open upstream-password-file masters-password-file",
-			"listen %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out "+
-				"so that "+
-				"clients send their own AUTH, or set allow-open true", a, c.UpstreamLogin.PasswordFile)
-		check(!a.Loopback() && c.Embedded() && !c.AllowOpen, "listen upstream masters allow-open",
-			"listen %s lets other machines use the servers in memory: listen on loopback, or set allow-open true", a)
-		check(sameServer(a, c.Upstream), "listen upstream masters", "listen %s is the upstream %s itself", a, c.Upstream)
+	c.checkListeners(check, "listen", c.Listen)
+	c.checkListeners(check, "adopt-listen", c.AdoptListen)
+	for _, a := range c.AdoptListen {
+		both := slices.ContainsFunc(c.Listen, func(b Address) bool { return sameServer(a, b) })
+		check(both && !strings.HasSuffix(a.Addr, ":0"), "listen adopt-listen", "adopt-listen %s is in listen, too", a)
 	}
 	check(c.Upstream.Sentinel != "" && len(c.Masters) == 0, "upstream masters",
 		"masters: needed with upstream %s, since locks must not move with a failover", c.Upstream)
@@ -76,6 +68,24 @@ func (c Config) checkAddresses(check checkFunc) {
 		check(twice, "masters", "masters: %s is listed twice", a.Name())
 		named := slices.IndexFunc(c.Masters[:i], func(b Address) bool { return a.ID != "" && a.ID == b.ID })
 		check(named >= 0, "masters", "masters: %s and %s have the same name", c.Masters[max(named, 0)].Name(), a.Name())
+	}
+}
+
+// checkListeners checks the addresses of the setting called name, which clients connect to.
+func (c Config) checkListeners(check checkFunc, name string, list []Address) {
+	for i, a := range list {
+		twice := slices.ContainsFunc(list[:i], func(b Address) bool { return sameServer(a, b) })
+		check(twice && !strings.HasSuffix(a.Addr, ":0"), name, "%s: %s is listed twice", name, a)
+		check(!a.Loopback() && c.Upstream.Password != "" && !c.AllowOpen, name+" upstream masters allow-open",
+			"%s %s lets other machines use the credentials in upstream %s: listen on loopback, take the credentials "+
+				"out of the address so that clients send their own AUTH, or set allow-open true", name, a, c.Upstream)
+		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen,
+			name+" upstream masters allow-open upstream-password-file masters-password-file",
+			"%s %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out "+
+				"so that clients send their own AUTH, or set allow-open true", name, a, c.UpstreamLogin.PasswordFile)
+		check(!a.Loopback() && c.Embedded() && !c.AllowOpen, name+" upstream masters allow-open",
+			"%s %s lets other machines use the servers in memory: listen on loopback, or set allow-open true", name, a)
+		check(sameServer(a, c.Upstream), name+" upstream masters", "%s %s is the upstream %s itself", name, a, c.Upstream)
 	}
 }
 

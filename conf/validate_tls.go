@@ -4,14 +4,14 @@ import "slices"
 
 func (c Config) checkListenTLS(check checkFunc) {
 	secure := c.AdminListen.TLS
-	for _, a := range c.Listen {
+	for name, a := range c.listeners {
 		secure = secure || a.TLS
-		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key",
-			"listen: %s needs tls-cert and tls-key", a)
+		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), name+" tls-cert tls-key",
+			"%s: %s needs tls-cert and tls-key", name, a)
 	}
 	check((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert tls-key",
 		"tls-cert %q and tls-key %q: both or neither", c.TLSCert, c.TLSKey)
-	check(c.TLSClientCA != "" && !secure, "listen tls-client-ca",
+	check(c.TLSClientCA != "" && !secure, "listen adopt-listen tls-client-ca",
 		"tls-client-ca %q has no effect: listen has no rediss:// address", c.TLSClientCA)
 }
 

@@ -1,6 +1,6 @@
 // Lists of this proxy's own data: waiting clients, contended keys and errors.
 
-import {el, number, plural, set, span} from './text.js';
+import {el, number, plural, set, show, span} from './text.js';
 import {Table, fold} from './table.js';
 
 const $ = id => document.getElementById(id);
@@ -99,4 +99,28 @@ export function showFaults(list, samples) {
   for (const s of samples) for (const [kind, n] of Object.entries(s.faults || {})) recent[kind] = (recent[kind] || 0) + n;
   set($('faults-count'), list.length ? plural(list.length, 'kind', 'kinds') : '');
   faults.update(list.map(r => ({...r, recent: recent[name(r)] || 0})), 'No errors since the proxy started.');
+}
+
+const remedies = {
+  no_expiry: 'set a timeout in the library, or adopt-ttl here', ttl: 'ask for a ttl between min-ttl and max-ttl, or raise max-ttl',
+  script: 'no known form: docs/adopting.md lists the libraries that work', command: 'no command on locks: keep the key out of adopt-keys, or use a library that works',
+  keys: 'lock one key at a time', transaction: 'the library uses MULTI: use one that works', value: 'use a value of 1 to 512 bytes',
+};
+
+const refused = new Table($('refused'), {
+  caption: 'refused commands of lock libraries', id: r => r.reason + ' ' + r.sha1, sort: 3, down: true, size: 20, className: 'stack',
+  columns: [
+    {name: 'Reason', className: 'w-where', of: r => r.reason},
+    {name: 'Latest', label: 'latest', className: 'w-half who', of: r => r.text, fill: (c, r) => fold(c, r.text, [[r.library || 'no library named', r.client, span(r.ago_ms) + ' ago'].join(' · ')])},
+    {name: 'What to do', label: 'what to do', className: 'w-half', of: r => remedies[r.reason] || '', fill: (c, r) => dash(c, remedies[r.reason])},
+    {name: 'Since start', label: 'since the start', className: 'num w-count', down: true, of: r => r.count, fill: (c, r) => set(c, number(r.count))},
+  ],
+});
+
+// showRefused shows what adopt-listen has refused; null: there is no such listener.
+export function showRefused(list) {
+  show($('refused-section'), list !== null);
+  if (list === null) return;
+  set($('refused-count'), list.length ? plural(list.length, 'kind', 'kinds') : '');
+  refused.update(list, 'Nothing was refused since the proxy started.');
 }

@@ -92,6 +92,7 @@ export function kind(lock) {
   case 'limit': return 'limit, ' + plural(lock.holders, 'slot', 'slots') + ' taken';
   case 'kept': return 'kept closed';
   }
+  if (lock.adopted) return lock.mode + ', adopted';
   return lock.mode;
 }
 

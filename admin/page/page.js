@@ -44,6 +44,7 @@ function report(r) {
   lists.showWaiting(r.waiting, r.waited_keys, locks.searched());
   lists.showFought(r.fought);
   lists.showFaults(r.faults, samples);
+  lists.showRefused(r.refused);
   tick();
 }
 

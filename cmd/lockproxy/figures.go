@@ -34,7 +34,7 @@ type figures struct {
 
 	// Set by start.
 	service  *commands.Service
-	relay    *resp.Server
+	relay    *relay
 	probe    *probe
 	draining atomic.Bool
 	cancel   context.CancelFunc
@@ -50,7 +50,7 @@ func newFigures(cfg conf.Config, wanted bool) *figures {
 }
 
 // start begins to probe the upstream, until close. state may be called from then on.
-func (f *figures) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *resp.Server) {
+func (f *figures) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *relay) {
 	if f == nil {
 		return
 	}
@@ -105,6 +105,9 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 		if f != nil {
 			f.meter.Note(&e)
 		}
+		if e.Refused != "" {
+			return
+		}
 		if audit != nil {
 			audit.Record(e)
 		}
@@ -118,7 +121,7 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 func (f *figures) state() admin.State {
 	counts := f.service.Counts()
 	s := admin.State{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
-		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.Stats(),
+		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.stats(),
 		Masters: f.service.Masters(), Load: f.service.Load()}
 	s.Upstream.Name = f.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = f.probe.last()

@@ -18,7 +18,7 @@ var mayImport = map[string][]string{
 	"cmd/lockproxy": {"admin", "cmd/lockproxy/embedded", "cmd/lockproxy/internal/listen", "cmd/lockproxy/internal/logs",
 		"cmd/lockproxy/internal/telemetry", "cmd/lockproxy/internal/telemetry/collector", // the collector for tests
 		"cmd/lockproxy/tool", "commands", "conf", "quorum", "resp", "upstream"},
-	"commands": {"commands/internal/queue", "commands/internal/session", "quorum", "resp"},
+	"commands": {"commands/internal/adopt", "commands/internal/queue", "commands/internal/session", "quorum", "resp"},
 	"conf":     {},
 	"resp":     {"resp/internal/netpoll", "resp/internal/protocol", "resp/internal/scan"},
 	"quorum": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"cmd/lockproxy/internal/telemetry":           {"cmd/lockproxy/internal/telemetry/collector"},
 	"cmd/lockproxy/internal/telemetry/collector": {},
 
+	"commands/internal/adopt":   {}, // pure
 	"commands/internal/queue":   {"quorum"},
 	"commands/internal/session": {"quorum", "resp"},
 
@@ -54,8 +55,9 @@ var mayImport = map[string][]string{
 	"quorum/internal/fake":      {"quorum/internal/wire"}, // masters in memory, for tests
 	"quorum/internal/master": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice",
 		"quorum/internal/fake", "quorum/internal/wire"},
-	"quorum/internal/model":  {}, // a model that tests search
-	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
+	"quorum/internal/model":        {}, // models that tests search
+	"quorum/internal/model/values": {},
+	"quorum/internal/notify":       {"quorum/internal/master", "quorum/internal/wire"},
 	"quorum/internal/sim": {"quorum", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
 		"quorum/internal/wire"}, // tests
 	"quorum/internal/wire": {},
@@ -65,8 +67,9 @@ var mayImport = map[string][]string{
 	"deploy": {},
 	"docs":   {},
 
-	// Tests of the built binary by subject, and their tools. bench, compare and browser are modules
-	// of their own, because they need packages that the program does not.
+	// Tests of the built binary by subject, and their tools. bench, compare, browser and adopt/go are
+	// modules of their own, because they need packages that the program does not.
+	"integration/adopt":      {"integration/lab"},
 	"integration/attacks":    {"integration/lab"},
 	"integration/clients":    {"integration/clients/withlock", "integration/lab"},
 	"integration/faults":     {"integration/history", "integration/lab"},

@@ -36,9 +36,10 @@ const (
 func reservedFiles(cfg conf.Config, allowed uint64) uint64 {
 	n := otherFiles + 2*runtime.GOMAXPROCS(0) // each event loop has one, and may be adopting a connection
 	n += masterFiles * len(cfg.Masters)
-	n += listenerFiles * len(cfg.Listen)
+	listeners := len(cfg.Listen) + len(cfg.AdoptListen)
+	n += listenerFiles * listeners
 	if cfg.ProxyProtocol {
-		n += proxyHeaders(allowed) * len(cfg.Listen)
+		n += proxyHeaders(allowed) * listeners
 	}
 	if !cfg.AdminListen.IsZero() || cfg.Embedded() {
 		n += listenerFiles + admin.MaxConnections

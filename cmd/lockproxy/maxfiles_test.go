@@ -59,6 +59,10 @@ func TestSettingsReserveFiles(t *testing.T) {
 		"masters": {func(c *conf.Config) { c.Masters = make([]conf.Address, 5) }, 0, 5 * masterFiles},
 		"admin-listen": {func(c *conf.Config) { c.AdminListen = conf.Address{Addr: "h:2"} }, 0,
 			listenerFiles + admin.MaxConnections},
+		"adopt-listen": {func(c *conf.Config) { c.AdoptListen = make([]conf.Address, 2) }, 0, 2 * listenerFiles},
+		"adopt-listen, proxy-protocol": {func(c *conf.Config) {
+			c.AdoptListen, c.ProxyProtocol = make([]conf.Address, 1), true
+		}, 1 << 20, listenerFiles + 3*listen.MaxHeaders},
 		"sentinels":           {func(c *conf.Config) { c.Upstream = sentinels }, 0, 3 * sentinelFiles},
 		"sentinels, lock-acl": {func(c *conf.Config) { c.Upstream, c.LockACL = sentinels, true }, 0, 6 * sentinelFiles},
 		"proxy-protocol":      {func(c *conf.Config) { c.ProxyProtocol = true }, 1 << 20, 2 * listen.MaxHeaders},

@@ -92,7 +92,7 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 	o.server = admin.New(admin.Options{Meter: figures.meter, Version: versionText(), Started: figures.started,
 		State: figures.state, Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
 		MayRelease: service.MayRelease, Release: service.ReleaseShown, Explain: service.Explain, Token: token,
-		Local: local, Unix: !network, LogLevel: level, Log: o.log})
+		Refusals: refusals(o.cfg, service), Local: local, Unix: !network, LogLevel: level, Log: o.log})
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
 			o.log.Error("admin-listen ended", zap.Error(err))

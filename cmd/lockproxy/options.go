@@ -26,7 +26,7 @@ func logOptions(cfg conf.Config) logs.Options {
 }
 
 func listenOptions(cfg conf.Config, files *files) listen.Options {
-	return listen.Options{Addresses: cfg.Listen, UnixMode: cfg.UnixMode, ReusePort: cfg.ReusePort,
+	return listen.Options{Addresses: cfg.Listen, Adopt: cfg.AdoptListen, UnixMode: cfg.UnixMode, ReusePort: cfg.ReusePort,
 		ProxyProtocol: cfg.ProxyProtocol, Headers: proxyHeaders(maxFiles()), TLS: files.listenTLS()}
 }
 
@@ -83,10 +83,11 @@ func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
 }
 
-func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission,
-	relay *relay,
+func commandOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, gate *upstream.Gate,
+	permission commands.Permission, relay *relay,
 	done func(stat.Event), log *zap.Logger) commands.Options {
-	return commands.Options{Locker: q, Watcher: q, Inspector: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
+	return commands.Options{Locker: q, Watcher: q, Inspector: q, Gate: gate, Permission: permission,
+		Adopt: adoptOptions(cfg, q, up), KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
 		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections, MaxClients: relay.maxClients,
 		Reason: upstream.Reason, Report: done, Log: log}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -41,7 +40,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		return settingsError(err)
 	}
 	files, err := openFiles(cfg)
-	if err = errors.Join(err, logs.CheckAudit(cfg.AuditLog)); err != nil {
+	if err = errors.Join(err, logs.CheckAudit(cfg.AuditLog), checkAdoptKeys(cfg)); err != nil {
 		return settingsError(err)
 	}
 	if cfg.Action == conf.Check {
@@ -61,14 +60,15 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	reload := &reloader{args: args, environ: environ, cfg: cfg, files: files, log: logs}
 	defer reload.onHangup()()
 
-	listeners, err := listen.All(ctx, listenOptions(cfg, files), log)
+	opened, err := listen.All(ctx, listenOptions(cfg, files), log)
 	if err != nil {
 		return err
 	}
+	on := listeners{main: opened[:len(cfg.Listen)], adopt: opened[len(cfg.Listen):]}
 	var memory *embedded.Servers
 	if cfg.Embedded() {
 		if memory, err = embedded.New(log); err != nil {
-			listen.CloseAll(listeners)
+			listen.CloseAll(opened)
 			return err
 		}
 		defer memory.Close()
@@ -76,7 +76,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
-	return serve(ctx, reload, memory, listeners, logs)
+	return serve(ctx, reload, memory, on, logs)
 }
 
 // settingsError puts each fault on a line of its own.
@@ -88,16 +88,19 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 	for _, warning := range cfg.Warnings() {
 		fmt.Fprintln(w, "warning:", warning)
 	}
+	if len(cfg.AdoptListen) > 0 {
+		fmt.Fprintf(w, "lock listener: %s, adopt-keys %s\n", cfg.Values()["adopt-listen"], cfg.LockKeys())
+	}
 	_, err := fmt.Fprintln(w, "the settings are valid")
 	return err
 }
 
 // serve makes the parts, wires them and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, listeners []net.Listener,
+func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, on listeners,
 	logs *logs.Logs) error {
 	log, cfg, files := logs.Logger, reload.config(), reload.files
 	defer keepHeapRoom()()
-	defer listen.CloseAll(listeners)
+	defer listen.CloseAll(on.all())
 	operators, err := openOperators(ctx, cfg, memory, files, log)
 	if err != nil {
 		return err
@@ -111,7 +114,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	relay := newRelay()
 	up := upstream.New(upstreamOptions(cfg, memory, files, log))
 	defer follow(ctx, up, relay.retire)()
-	if err := greetUpstream(ctx, cfg, up, listeners, log); err != nil {
+	if err := greetUpstream(ctx, cfg, up, on, log); err != nil {
 		return err
 	}
 
@@ -128,31 +131,32 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	permission, closePermission := lockPermission(ctx, cfg, files, log)
 	defer closePermission()
 
-	service := commands.New(commandOptions(cfg, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
-	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, figures, sent, log)))
+	service := commands.New(commandOptions(cfg, up, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
+	relay.start(newServers(relayOptions(cfg, up, q, service, loops, figures, sent, log), cfg, service, relay))
 	clients := clientLimit{log: log}
 	reload.attach(func(cfg conf.Config) {
 		service.Change(tunable(cfg))
-		relay.server.SetMaxClients(clients.of(cfg, maxFiles()))
+		relay.setMaxClients(clients.of(cfg, maxFiles()))
 	})
-	figures.start(ctx, up, service, relay.server)
-	operators.start(figures, files.adminToken, logs.LevelHandler(), names(listeners))
+	figures.start(ctx, up, service, relay)
+	operators.start(figures, files.adminToken, logs.LevelHandler(), names(on.all()))
 	sent.Start(figures.registry)
-	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
+	logAdopt(cfg, names(on.adopt), log)
+	log.Info("ready", zap.Strings("listen", names(on.main)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.Masters()))), zap.Any("settings", cfg.Changed()))
 	if memory != nil { // last, so that it is not scrolled away
-		embedded.WriteNotice(logs.Lines, listeners[0].Addr(), operators.page())
+		embedded.WriteNotice(logs.Lines, on.main[0].Addr(), operators.page())
 	}
 	reload.notifyReady()
 	defer feedWatchdog(func() { relay.connections() }, log)()
-	return relay.serve(ctx, listeners, log, func() {
-		end(ctx, reload.config().DrainTimeout, relay.server, service, q, sent, log)
+	return relay.serve(ctx, on, log, func() {
+		end(ctx, reload.config().DrainTimeout, relay, service, q, sent, log)
 	})
 }
 
 // end stops everything within drain: first new connections, then running commands and their
 // connections, then repairs, then the lanes. Telemetry of all that gets what time is left.
-func end(ctx context.Context, drain time.Duration, server *resp.Server, service *commands.Service, q *quorum.Quorum,
+func end(ctx context.Context, drain time.Duration, relay *relay, service *commands.Service, q *quorum.Quorum,
 	sent *telemetry.Telemetry, log *zap.Logger) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
 	defer cancel()
@@ -161,7 +165,7 @@ func end(ctx context.Context, drain time.Duration, server *resp.Server, service 
 		errors.New("drain-timeout passed"))
 	defer cancelClients()
 	service.Drain()
-	if err := server.Shutdown(clients); err != nil {
+	if err := relay.shutdown(clients); err != nil {
 		log.Warn("connections were cut off", zap.Error(err))
 	}
 	service.Close()

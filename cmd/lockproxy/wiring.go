@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/cmd/lockproxy/embedded"
-	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
@@ -25,9 +24,9 @@ const readyWait = time.Second
 
 // greetUpstream asks the upstream which commands it accepts without authentication. It refuses the
 // start if other machines could use the upstream without a password of their own.
-func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener,
+func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, on listeners,
 	log *zap.Logger) error {
-	open := listen.OpenToOthers(listeners)
+	name, open := on.openToOthers()
 	wait := readyWait
 	if open != nil && !cfg.AllowOpen {
 		wait = cfg.UpstreamDialTimeout // the start depends on the answer
@@ -37,13 +36,11 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	serves, err := up.ServesWithoutAuth(ctx)
 	switch {
 	case open != nil && err != nil && !cfg.AllowOpen:
-		return fmt.Errorf("listen %s: cannot ask upstream %s whether it needs a password (%s); start it first, listen on "+
-			"loopback, "+
-			"or set allow-open true", open, up.Name(), upstream.Reason(err))
+		return fmt.Errorf("%s %s: cannot ask upstream %s whether it needs a password (%s); start it first, listen on "+
+			"loopback, or set allow-open true", name, open, up.Name(), upstream.Reason(err))
 	case open != nil && serves && !cfg.AllowOpen:
-		return fmt.Errorf("listen %s lets other machines use upstream %s without a password of their own; give it a "+
-			"password, "+
-			"listen on loopback, or set allow-open true", open, up.Name())
+		return fmt.Errorf("%s %s lets other machines use upstream %s without a password of their own; give it a "+
+			"password, listen on loopback, or set allow-open true", name, open, up.Name())
 	case err != nil:
 		log.Warn("upstream gives no answer", zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
 	case open != nil && serves:

@@ -1,6 +1,7 @@
 // Command bench measures lockproxy and its alternatives: HAProxy (TCP mode) and twemproxy in
-// front of a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
-// it; its Markdown goes to standard output and, for a whole run, to RESULT.md.
+// front of a Redis, redsync and slock for locks. It also measures redislock on the lock listener.
+// `sh integration/bench/run.sh` builds and runs it; its Markdown goes to standard output and, for a
+// whole run, to RESULT.md.
 //
 // All run on this machine, on loopback, in turns: within a round each is measured once, the order
 // moves on from round to round, and only the one in turn, its servers and the load are busy.
@@ -9,8 +10,9 @@
 //
 // Settings are variables of the environment:
 //
-//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, wait, load, beside, idle; default:
-//	                                       all but cpu, which is the part of relay for tuning
+//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, adopt (redislock on the lock
+//	                                       listener), wait, load, beside, idle; default: all but cpu, which is
+//	                                       the part of relay for tuning
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts (load: up to 15
 //	                                       times that; the tables after its first run once)

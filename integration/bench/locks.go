@@ -19,22 +19,27 @@ type lockSubject struct {
 	one     bool     // the proxy's goroutines run on one thread at a time
 	masters int      // how many of the masters it uses; 0 for all
 	through string   // the subject before it whose proxy it goes through; empty: it has its own
+	adopts  string   // adopt-keys of its proxy, and its clients use the lock listener; empty: they use listen
 }
 
 func lockSubjects(o options) []lockSubject {
 	list := []lockSubject{
-		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false, 0, ""},
-		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false, 0, ""},
-		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true, 0, ""},
-		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false, 0, ""},
-		{"redsync", "redsync", "", nil, false, 0, ""},
+		{name: "lockproxy", way: "plain", binary: o.lockproxy, flags: []string{"--key-prefix", "lock:"}},
+		{name: "lockproxy-unfenced", way: "plain", binary: o.lockproxy,
+			flags: []string{"--key-prefix", "unfenced:", "--fencing", "off"}},
+		{name: "lockproxy-one-thread", way: "plain", binary: o.lockproxy, one: true,
+			flags: []string{"--key-prefix", "one:"}},
+		{name: "lockproxy-go-redis", way: "goredis", binary: o.lockproxy, flags: []string{"--key-prefix", "client:"}},
+		{name: "redsync", way: "redsync"},
 	}
 	if o.base != "" {
-		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0, ""})
+		list = append(list, lockSubject{name: "base", way: "plain", binary: o.base,
+			flags: []string{"--key-prefix", "base:"}})
 	}
 	if o.slock != "" {
-		list = append(list, lockSubject{"lockproxy-three", "plain", o.lockproxy, []string{"--key-prefix", "three:"}, false, slockNodes, ""},
-			lockSubject{"slock", "slock", o.slock, nil, false, slockNodes, ""})
+		list = append(list, lockSubject{name: "lockproxy-three", way: "plain", binary: o.lockproxy, masters: slockNodes,
+			flags: []string{"--key-prefix", "three:"}},
+			lockSubject{name: "slock", way: "slock", binary: o.slock, masters: slockNodes})
 	}
 	var wanted []lockSubject
 	for _, s := range list {
@@ -111,12 +116,16 @@ func (r *rig) lockRounds(part string, workers []int, subjects []lockSubject, for
 
 // lockServers is what one subject locks on.
 type lockServers struct {
-	proxy   *server // or the leader of nodes that keep the locks themselves; nil without one
-	masters []*server
+	proxy        *server // or the leader of nodes that keep the locks themselves; nil without one
+	lockListener string  // the address of the proxy's lock listener, if clients use that
+	masters      []*server
 }
 
 // addrs returns the addresses that clients connect to.
 func (s lockServers) addrs() (list []string) {
+	if s.lockListener != "" {
+		return []string{s.lockListener}
+	}
 	if s.proxy != nil {
 		return []string{s.proxy.addr}
 	}
@@ -142,6 +151,11 @@ func (r *rig) lockServers(subjects []lockSubject) (list []lockServers, err error
 		switch {
 		case s.through != "":
 			servers.proxy = proxies[s.through]
+		case s.adopts != "":
+			if servers.lockListener, err = freeAddr(); err == nil {
+				s.flags = append(s.flags, "--adopt-listen", servers.lockListener, "--adopt-keys", s.adopts)
+				servers.proxy, err = r.lockProxy(s, masters)
+			}
 		case s.way == "slock":
 			servers, err = r.slockServers(s.binary)
 		case s.masters > 0:

@@ -81,6 +81,7 @@ var parts = []struct {
 	{"cpu", measureCPU},
 	{"locks", measureLocks},
 	{"kinds", measureKinds},
+	{"adopt", measureAdopt},
 	{"wait", measureWait},
 	{"load", measureLoad},
 	{"beside", measureBeside},

@@ -32,6 +32,8 @@ the largest; a ratio is taken within each round, of two measurements that are se
   masters. The leader stands in the proxy's columns, its followers in the masters'.
 - **Kinds**: as locks, through one proxy for all kinds. KEYS takes and gives back four keys in one
   command each.
+- **Lock listener**: as locks, through one proxy for all, with ` + "`adopt-keys: job-*`" + `. redislock runs
+  unmodified over the same go-redis client as LOCK, with EVALSHA for each lock and each release.
 - **One key**: 64 workers; lockproxy's wait in its line, redsync's try again after the delays that are its default (50 to 250 ms),
   without end. slock is left out. Grants are counted until the time is over.
 - **Load**: as locks, with up to 8,000 workers that each have a connection of their own; the load is

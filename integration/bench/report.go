@@ -120,7 +120,8 @@ func machine(r *rig, took time.Duration) string {
 	t.add("Redis, redis-benchmark", server)
 	t.add("HAProxy", output("haproxy", "-v"))
 	t.add("twemproxy", output("nutcracker", "--version"))
-	t.add("redsync, go-redis", moduleVersion("github.com/go-redsync/redsync/v4")+", "+moduleVersion("github.com/redis/go-redis/v9"))
+	t.add("redsync, redislock, go-redis", moduleVersion("github.com/go-redsync/redsync/v4")+", "+
+		moduleVersion("github.com/bsm/redislock")+", "+moduleVersion("github.com/redis/go-redis/v9"))
 	if r.slock != "" {
 		t.add("slock", fmt.Sprintf("of its source, SHA-256 %.16s", output("sha256sum", r.slock)))
 	}

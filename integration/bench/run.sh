@@ -11,6 +11,7 @@
 #   BENCH_ONLY=relay BENCH_SUBJECTS=haproxy,lockproxy BENCH_CASES=get64-p16 sh integration/bench/run.sh
 #   BENCH_ONLY=locks BENCH_SLOCK=/path/to/slock sh integration/bench/run.sh
 #   BENCH_ONLY=kinds BENCH_ROUNDS=3 sh integration/bench/run.sh
+#   BENCH_ONLY=adopt BENCH_ROUNDS=3 sh integration/bench/run.sh
 #   BENCH_ONLY=load BENCH_ROUNDS=1 sh integration/bench/run.sh
 #   BENCH_ONLY=cpu BENCH_BASE=/path/to/earlier/lockproxy sh integration/bench/run.sh
 set -eu

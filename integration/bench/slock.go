@@ -46,7 +46,7 @@ func (r *rig) slockServers(binary string) (lockServers, error) {
 			return lockServers{}, err
 		}
 	}
-	return lockServers{leader, nodes[1:]}, r.poll(func() error { return r.slockGrants(leader.addr) })
+	return lockServers{proxy: leader, masters: nodes[1:]}, r.poll(func() error { return r.slockGrants(leader.addr) })
 }
 
 // slockGrants takes and gives back a lock.

@@ -16,13 +16,14 @@ import (
 
 // ways are how a load process locks: each opens what its workers need.
 var ways = map[string]func(loadOrder) ([]locker, error){
-	"plain":   openPlain,
-	"goredis": openGoRedis,
-	"redsync": openRedsync,
-	"slock":   openSlock,
-	"shared":  openKind("shared:", 0, "SHARED"),
-	"limit":   openKind("limit:", 0, "LIMIT", "10"),
-	"keys":    openKind("keys:", 3),
+	"plain":     openPlain,
+	"goredis":   openGoRedis,
+	"redsync":   openRedsync,
+	"redislock": openRedislock,
+	"slock":     openSlock,
+	"shared":    openKind("shared:", 0, "SHARED"),
+	"limit":     openKind("limit:", 0, "LIMIT", "10"),
+	"keys":      openKind("keys:", 3),
 }
 
 // plain is a connection to a proxy.

@@ -64,7 +64,7 @@ func TestNodeRedisWorks(t *testing.T) {
 }
 
 // TestRedisRbWorks needs Debian's ruby-redis, TestPhpredisWorks Debian's php-redis and php-cli:
-// too large to install for a test.
+// test.sh does not install the first.
 func TestRedisRbWorks(t *testing.T) {
 	t.Parallel()
 	runClient(t, ifRuns(t, "ruby", "-e", "require 'redis'"), "ruby/client.rb")

@@ -115,7 +115,7 @@ func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 	for i, m := range lab.Elements(host.Do("LOCKPROXY", "MASTERS")) {
 		m := lab.MapOf(m)
 		if left := lab.Number(t, m["votes_in_ms"]); i < 2 &&
-			(left < 1 || left > 4072 || !strings.Contains(m["reason"], "votes in ")) || i == 2 && left != 0 {
+			(left < 1 || left > 4606 || !strings.Contains(m["reason"], "votes in ")) || i == 2 && left != 0 {
 			t.Errorf("LOCKPROXY MASTERS: got %v, want the time until the vote of masters in quarantine only", m)
 		}
 	}
@@ -182,10 +182,10 @@ func TestMastersWipedAtTheirVoteWaitAgain(t *testing.T) {
 var countdown = regexp.MustCompile(`^lost its memory ([0-9]+)s ago, votes in ([0-9]+)s$`)
 
 // TestQuarantineCountsDown: NOQUORUM and LOCKPROXY MASTERS count down the time until the vote. The
-// two numbers in NOQUORUM are rounded, so their sum is 4 or 5 for a wait of a little under 5 s.
+// two numbers in NOQUORUM are rounded, so their sum is 5 or 6 for a wait of a little under 6 s.
 func TestQuarantineCountsDown(t *testing.T) {
 	t.Parallel()
-	l := lab.StartGuarded(t, 2900*time.Millisecond, lab.Config{})
+	l := lab.StartGuarded(t, 3080*time.Millisecond, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, host)
 	for _, s := range l.Masters[:2] {
@@ -194,7 +194,7 @@ func TestQuarantineCountsDown(t *testing.T) {
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	// The wait begins anew when the proxy learns that the other master has lost its memory as
 	// well.
-	const full = 4981 // ms
+	const full = 5981 // ms
 	seen, last := map[string]bool{}, 1<<30
 	lastText := 1 << 30
 	for {
@@ -210,8 +210,8 @@ func TestQuarantineCountsDown(t *testing.T) {
 			seen[strings.TrimSpace(text)] = true
 			if numbers := countdown.FindStringSubmatch(strings.TrimSpace(text)); numbers != nil {
 				ago, in := lab.Number(t, numbers[1]), lab.Number(t, numbers[2])
-				if sum := ago + in; sum < 4 || sum > 5 || in > lastText && in < 5 {
-					t.Errorf("NOQUORUM: got %q after a rest of %ds, want a lower rest, and a sum of 4s or 5s", text, lastText)
+				if sum := ago + in; sum < 5 || sum > 6 || in > lastText && in < 6 {
+					t.Errorf("NOQUORUM: got %q after a rest of %ds, want a lower rest, and a sum of 5s or 6s", text, lastText)
 				}
 				lastText = in
 			}

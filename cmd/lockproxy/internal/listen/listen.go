@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,22 +22,24 @@ import (
 
 // Options say where to listen and how.
 type Options struct {
-	Addresses     []conf.Address
-	UnixMode      fs.FileMode // of the file of a Unix socket
-	ReusePort     bool        // other processes may listen on the same port
-	ProxyProtocol bool        // connections from networks begin with a PROXY header
-	Headers       int         // how many headers each listener reads at a time; 0: MaxHeaders
-	TLS           *tls.Config // for rediss:// addresses
+	Addresses     []conf.Address // of listen
+	Adopt         []conf.Address // of adopt-listen
+	UnixMode      fs.FileMode    // of the file of a Unix socket
+	ReusePort     bool           // other processes may listen on the same port
+	ProxyProtocol bool           // connections from networks begin with a PROXY header
+	Headers       int            // how many headers each listener reads at a time; 0: MaxHeaders
+	TLS           *tls.Config    // for rediss:// addresses
 }
 
-// All opens every listener, or none. It uses the sockets that systemd has opened.
+// All opens every listener, or none: those of Addresses, then those of Adopt. It uses the sockets
+// that systemd has opened.
 func All(ctx context.Context, o Options, log *zap.Logger) ([]net.Listener, error) {
 	given, err := passedBySystemd()
 	if err != nil {
 		return nil, err
 	}
 	var listeners []net.Listener
-	for _, address := range o.Addresses {
+	for i, address := range slices.Concat(o.Addresses, o.Adopt) {
 		listener := given.take(address)
 		if listener == nil {
 			listener, err = open(ctx, address, o.UnixMode, o.ReusePort)
@@ -44,7 +47,11 @@ func All(ctx context.Context, o Options, log *zap.Logger) ([]net.Listener, error
 		if err != nil {
 			CloseAll(listeners)
 			CloseAll(given)
-			return nil, fmt.Errorf("listen %s: %w", address, err)
+			name := "listen"
+			if i >= len(o.Addresses) {
+				name = "adopt-listen"
+			}
+			return nil, fmt.Errorf("%s %s: %w", name, address, err)
 		}
 		if o.ProxyProtocol && address.Network != "unix" {
 			listener = newProxied(listener, cmp.Or(o.Headers, MaxHeaders), log)
@@ -135,7 +142,7 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// openToOthers is the first listener that other machines can reach, or nil.
+// OpenToOthers returns the first listener that other machines can reach, or nil.
 func OpenToOthers(listeners []net.Listener) net.Addr {
 	for _, listener := range listeners {
 		if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {

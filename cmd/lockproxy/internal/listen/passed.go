@@ -10,7 +10,8 @@ import (
 	"lockproxy/plain"
 )
 
-// passed are sockets that systemd has opened for the proxy, until a listen address takes them.
+// passed are sockets that systemd has opened for the proxy, until an address of listen
+// or adopt-listen takes them.
 type passed []net.Listener
 
 // passedBySystemd returns the sockets that systemd has opened.
@@ -28,7 +29,7 @@ func passedBySystemd() (passed, error) {
 	return p, nil
 }
 
-// take removes and returns the socket of an address of listen, or nil.
+// take removes and returns the socket of an address, or nil.
 func (p *passed) take(address conf.Address) net.Listener {
 	for i, listener := range *p {
 		if listensAt(listener.Addr(), address) {
@@ -55,11 +56,11 @@ func listensAt(at net.Addr, address conf.Address) bool {
 	return false
 }
 
-// unused returns an error if systemd passes a socket that listen does not name. It would never be
+// unused returns an error if systemd passes a socket that no setting names. It would never be
 // accepted on.
 func (p passed) unused() error {
 	if len(p) == 0 {
 		return nil
 	}
-	return fmt.Errorf("systemd passes the socket %s, which listen does not name", p[0].Addr())
+	return fmt.Errorf("systemd passes the socket %s, which listen does not name, nor does adopt-listen", p[0].Addr())
 }

@@ -121,6 +121,10 @@ func auditCommand(d *stat.Event) string {
 		if d.Sub == "" {
 			return d.Command
 		}
+	case "extend":
+		if d.Via == stat.ViaAdopt {
+			return d.Command
+		}
 	}
 	return ""
 }

@@ -81,13 +81,15 @@ func TestAuditIgnoresLogLevel(t *testing.T) {
 		{Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true},
 		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "a", Keys: []string{"b", "c\xff"}, Kind: stat.KindKeys},
 		{Command: "lock", Sub: "help"},
+		{Command: "lockinfo", Via: stat.ViaAdopt}, {Via: stat.ViaAdopt, Refused: "script"},
+		{Command: "extend", Outcome: stat.OutcomeLost, Key: "a", Via: stat.ViaAdopt},
 		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a", Keep: time.Minute}} {
 		d.Client = client
 		log.Audit.Record(d)
 	}
 	log.Sync()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3*logBurst+5 {
+	if len(lines) != 3*logBurst+6 {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())
 	}
 	for i, want := range map[int]string{
@@ -98,7 +100,8 @@ func TestAuditIgnoresLogLevel(t *testing.T) {
 		3*logBurst + 2: `"command":"session","key":"s","outcome":"lost","client":"10.0.0.7:5","session":true}`,
 		3*logBurst + 3: `"command":"lock","key":"a","outcome":"granted","client":"10.0.0.7:5","keys":3,` +
 			`"further_keys":["b","c\\xff"],"kind":"keys"}`,
-		3*logBurst + 4: `"command":"unlock","key":"a","outcome":"released","client":"10.0.0.7:5","keep":"1m0s"}`,
+		3*logBurst + 4: `"command":"extend","key":"a","outcome":"lost","client":"10.0.0.7:5","via":"adopt"}`,
+		3*logBurst + 5: `"command":"unlock","key":"a","outcome":"released","client":"10.0.0.7:5","keep":"1m0s"}`,
 	} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("got %s, want %s", lines[i], want)
