@@ -114,8 +114,8 @@ func (r *refresh) decideFirst(x *broadcast) {
 // meanwhile, and the next refresh asks the master again.
 func (r *refresh) refillLocked(lane int) {
 	if r.round.answers[lane].state == answerNo && r.clock.Elapsed() <= r.waits.most {
-		r.fleet.lanes[lane].TopUpOnce(master.TopUp{TokenAt: r.op.TokenAt, Fence: r.best.fence,
-			Owner: r.best.owner, Voters: r.raised, Until: r.waits.begun.Add(r.op.TTL)})
+		r.fleet.lanes[lane].TopUp(master.TopUp{TokenAt: r.op.TokenAt, Fence: r.best.fence, Owner: r.best.owner,
+			Voters: r.raised, Until: r.waits.begun.Add(r.op.TTL), Lacks: true, Once: true})
 	}
 }
 

@@ -63,6 +63,9 @@ type TopUp struct {
 	Unsent  bool
 	MayLand bool // the connection broke with the SET on its way (Answer.MayLand)
 	Lacks   bool // the master has just answered that it does not hold the token
+	// Once says that the top-up is sent at once or never: the lane does not keep it. It is for a lock
+	// that other proxies may shorten and take again. It needs Lacks.
+	Once bool
 }
 
 // TopUp makes the lane set the lock on its master as soon as the master votes, until the ttl of
@@ -70,6 +73,10 @@ type TopUp struct {
 // if the master lacks the token, else at the next tick: a master that has just failed to answer
 // gets a pause until then.
 func (l *Lane) TopUp(t TopUp) {
+	if t.Once {
+		topUpOnce(l, &t)
+		return
+	}
 	now := time.Now()
 	if t.Until.Sub(now) < minTopUp && !t.MayLand {
 		return
@@ -85,10 +92,8 @@ func (l *Lane) TopUp(t TopUp) {
 	}
 }
 
-// TopUpOnce sets the lock at once, with the next Flush, on a master that has just answered that it
-// lacks the token. The lane does not keep the top-up: it does not send it again if the connection
-// breaks. So it comes soon or never, for a lock that other proxies may shorten and take again.
-func (l *Lane) TopUpOnce(t TopUp) {
+// topUpOnce queues a top-up that is not kept.
+func topUpOnce(l *Lane, t *TopUp) {
 	op := t.repair().op
 	op.TTL = time.Until(t.Until).Truncate(time.Millisecond)
 	l.mu.Lock()

@@ -56,12 +56,16 @@ func TestTopUp(t *testing.T) {
 func TestTopUpOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
+		once := func(t TopUp) {
+			t.Once, t.Lacks = true, true
+			l.TopUp(t)
+		}
 		_ = l.Release(unlock(tokenAt("released", 3)), time.Minute, false, nil)
 		over := topUp(tokenAt("over", 4))
 		over.Until = time.Now()
-		l.TopUpOnce(topUp(tokenAt("a", 1)))
-		l.TopUpOnce(topUp(tokenAt("released", 3)))
-		l.TopUpOnce(over)
+		once(topUp(tokenAt("a", 1)))
+		once(topUp(tokenAt("released", 3)))
+		once(over)
 		l.Flush()
 		synctest.Wait()
 		m.Set(func() {
@@ -75,7 +79,7 @@ func TestTopUpOnce(t *testing.T) {
 		}
 		m.Stop()
 		synctest.Wait()
-		l.TopUpOnce(topUp(tokenAt("b", 2)))
+		once(topUp(tokenAt("b", 2)))
 		m.Start()
 		time.Sleep(5 * time.Second)
 		if _, ours := m.Holds("lock:b", tokenAt("b", 2).Secret); ours || l.Status().Repairs != 0 {

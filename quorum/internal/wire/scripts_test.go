@@ -416,6 +416,11 @@ func TestRefresh(t *testing.T) {
 	if got, want := end(), max(first, nextEnd(till, first)); got != want { // a second end that is earlier is not named
 		t.Errorf("twice at a time: ends %d, want %d", got, want)
 	}
+}
+
+// TestRefreshOfOthers: only the holder of an exclusive lock can be refreshed.
+func TestRefreshOfOthers(t *testing.T) {
+	s := startRedis(t)
 	s.run(&Op{Kind: Acquire, TokenAt: TokenAt{"lock:s", mine}, TTL: time.Minute, Terms: &Terms{Mode: Shared}})
 	s.want("a reader", s.run(lasting(Refresh, "lock:s", mine, time.Hour)), "0")
 	s.must("RPUSH", "lock:list", mine)
