@@ -251,10 +251,15 @@ func TestAdoptedLocksNeedAMajority(t *testing.T) {
 	}
 	for _, args := range [][]string{{"SET", "job:2", "A", "NX", "PX", "30000"}, {"GET", "job:2"}, {"DEL", "job:1"},
 		{"PEXPIRE", "job:1", "1000"}, {"EVAL", redislockRelease, "1", "job:1", "B"}} {
-		if got := d.far.Do(args...); lab.NotLate(got) != lab.NotLate(want) {
+		if got := d.far.Do(args...); anyReason(got) != anyReason(want) {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
+}
+
+// anyReason returns a NOQUORUM that does not say whether a dead master has been dialled again.
+func anyReason(reply string) string {
+	return strings.ReplaceAll(lab.NotLate(reply), "refused the connection", "closed the connection")
 }
 
 // TestLocksWithoutTheUpstream: an upstream that is known to want no password may stop. Locks go on,
