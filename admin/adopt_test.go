@@ -10,8 +10,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestAdoptedEventsAreCounted: a command of a library counts as what it does and as a lock command, a
-// refused one by its reason alone.
+// TestAdoptedEventsAreCounted: a command of a library counts under its effect and as a lock command, a
+// refused one under its reason alone.
 func TestAdoptedEventsAreCounted(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, e := range []stat.Event{
@@ -38,7 +38,7 @@ func TestAdoptedEventsAreCounted(t *testing.T) {
 	}
 }
 
-// TestReportShowsRefusals: what the lock listener has refused; null without one.
+// TestReportShowsRefusals: the report lists the refusals of the lock listener; null without one.
 func TestReportShowsRefusals(t *testing.T) {
 	now := time.Now()
 	refusals := func() []stat.Refusal {

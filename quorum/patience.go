@@ -71,9 +71,9 @@ func (f *fleet) silent(r *round, p *patience) (set uint64, next time.Time) {
 }
 
 // slow reports whether the masters of a round without a quorum, which began so long ago, are only
-// slow: those that have answered it, and those that have answered other requests since it began and
-// within master-timeout, are a majority. It is for the end of a LOCK's own time, which may be
-// shorter than the queues of masters.
+// slow: a majority has answered it, or has answered other requests since it began and within
+// master-timeout. It is for the end of a LOCK's own time, which may be shorter than the queues of
+// masters.
 func (f *fleet) slow(r *round, began time.Duration) bool {
 	alive := r.tally.answered()
 	for i, l := range f.lanes {

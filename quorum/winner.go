@@ -71,8 +71,8 @@ func winnerWithOwner(values []wire.Inspected) (info Info, owner string, most int
 	return info, latest.Owner, most
 }
 
-// label returns what is shown of an owner: of an adopted lock no more of its value, which is a
-// secret, than 8 digits of a hash.
+// label returns an owner in printable form. The value of an adopted lock is a secret, so its label
+// has 8 digits of a hash instead.
 func label(owner string) (shown string, adopted bool) {
 	value, adopted := wire.ValueOf(owner)
 	if !adopted {
@@ -81,7 +81,7 @@ func label(owner string) (shown string, adopted bool) {
 	return OwnerOfValue(value), true
 }
 
-// OwnerOfValue returns what is shown as the owner of an adopted lock: a value is a secret.
+// OwnerOfValue returns the label of an adopted lock, which does not reveal its value.
 func OwnerOfValue(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return "adopted " + hex.EncodeToString(sum[:4])

@@ -15,7 +15,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// installed returns the libraries that are installed and fit, and logs those that are not installed.
+// installed returns the installed libraries that fit, and logs which ones are missing.
 func installed(t *testing.T, fits func(l library) bool) (list []library) {
 	t.Helper()
 	for _, l := range libraries {
@@ -64,9 +64,9 @@ func TestOneMasterMayDie(t *testing.T) {
 	wantNoLocks(t, d.Upstream)
 }
 
-// Two of three masters restart empty while a client of each library holds a lock: nobody gets it
-// before its ttl is over, and then one does. One Redis that restarts empty gives it to a second
-// client long before.
+// Two of three masters restart empty while a client of each library holds a lock. No second client
+// gets it before its ttl ends, and one gets it then. A single Redis that restarts empty gives it
+// away long before.
 func TestMastersMayRestartEmpty(t *testing.T) {
 	t.Parallel()
 	const ttl, maxTTL = 3 * time.Second, "4s"
@@ -124,8 +124,8 @@ func every(runs []*run, do func(r *run)) {
 	all.Wait()
 }
 
-// The upstream is away: clients that connect then lock and unlock, and those that were connected go
-// on. When it is back, so are all other commands.
+// The upstream stops: new clients lock and unlock, and clients that were connected go on. When it is
+// back, so are all other commands.
 func TestUpstreamMayStop(t *testing.T) {
 	t.Parallel()
 	d := startAdopted(t, lab.Config{Flags: []string{"--restart-guard", "off"}})
