@@ -49,35 +49,27 @@ type begun struct {
 	resume  func() // goes on with the pump on a goroutine; nil: the loop watches the client
 }
 
-// readOnLoop is called by the loop after it has read the client. It must not block.
-func (r *runner) readOnLoop() (stop bool) {
-	s := r.s
-	if s.running.Load() && r.begun.noteArrival() {
-		return s.in.hold()
-	}
-	return r.beginCommands()
-}
-
-// beginCommands processes the client's bytes and begins lock commands, until one of them is not
-// answered at once.
+// beginCommands begins the lock command at which the pump has stopped, and those after it, until
+// one is not answered at once.
 func (r *runner) beginCommands() (stop bool) {
 	s := r.s
-	for range begunAtOnce {
-		if s.in.empty() {
-			return s.life.draining() && s.pump.atRest() // a client that asks on at once would never be met at rest later
-		}
-		if stop = s.pump.processRead(true); !stop || !r.mayBegin() {
-			return stop
-		}
-		switch taken, running := r.begin(); {
+	for n := 1; r.mayBegin(); n++ {
+		taken, running := r.begin()
+		switch {
 		case !taken:
 			return true
 		case running:
 			return s.in.hold()
+		case s.in.empty():
+			return s.life.draining() && s.pump.atRest() // a client that asks on at once would never be met at rest later
+		case n == begunAtOnce:
+			s.polled.Requeue()
+			return false
+		case !s.pump.processRead(true):
+			return false
 		}
 	}
-	s.polled.Requeue()
-	return false
+	return true
 }
 
 // mayBegin reports whether a lock command is complete, and may run at once.

@@ -4,7 +4,7 @@
 // [Session].
 //
 // A GET on a plain socket travels like this. The loop (internal/netpoll) finds the client's socket
-// ready, reads it, and calls runner.readOnLoop, which calls the pump. pump.scan finds that the
+// ready, reads it, and calls pump.readOnLoop, which calls the pump. pump.scan finds that the
 // bytes are whole requests without a lock command (internal/scan), counts the expected replies,
 // and writes the bytes to the upstream. When the answer comes, the loop reads the upstream's
 // socket and calls copier.relayOnLoop, which counts replies (internal/protocol) and writes the
