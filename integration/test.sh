@@ -11,10 +11,11 @@ cd "$(dirname "$0")/.."
 step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
-searches= # processes in the background
-servers=
+searches_run= # processes in the background
+floods_run=
+servers_run=
 end() {
-	for process in $searches $servers; do
+	for process in $searches_run $floods_run $servers_run; do
 		kill "$process" 2>/dev/null || true
 	done
 }
@@ -57,8 +58,8 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Three lanes run side by side: tests of real servers, which mostly wait; searches, which compute;
-# and checks followed by the tests of all other packages. No test measures time, so none fails
+# Four lanes run side by side: tests of real servers, which mostly wait; floods; searches, which
+# compute; and checks followed by the tests of all other packages. No test measures time, so none fails
 # because the lanes compete. The lowest priority goes to the searches: they use the processor time
 # that the tests of real servers leave.
 
@@ -102,7 +103,7 @@ alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|Te
 step 'go test, simulation and models: in the background'
 QUORUM_SEEDS="${QUORUM_SEEDS:-300}" timeout 1h nice -n 10 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
-searches=$!
+searches_run=$!
 
 # Build each binary once for all packages that test it.
 step go build
@@ -112,12 +113,18 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 # -count=1, because go test caches results without regard to the binary that these packages test.
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
-kind='/integration/(adopt|attacks|clients.*|docs|faults|load|locks|operations|relay|sessions)$'
+kind='/integration/(adopt|clients.*|docs|faults|locks|operations|relay|sessions)$'
+# Floods and overload: with the race detector they cost three times as much, and find no other races.
+floods='/integration/(attacks|load)$'
 step 'go test, tests of real servers: in the background'
 # Unquoted, because each word is a package.
 # shellcheck disable=SC2046
+INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m \
+	$(grep -E "$floods" "$scratch/packages") >"$scratch/floods" 2>&1 &
+floods_run=$!
+# shellcheck disable=SC2046
 timeout 1h go test -race -vet=off -count=1 -p 2 -parallel 6 -timeout 40m $(grep -E "$kind" "$scratch/packages") >"$scratch/servers" 2>&1 &
-servers=$!
+servers_run=$!
 
 silent gofmt -l .
 check go mod verify
@@ -134,15 +141,6 @@ for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name 
 done
 check go -C integration/bench test -vet=off .
 
-# A short run of each fuzz target, on top of its corpus, which go test runs below. New inputs are for
-# long runs: FUZZTIME=10m.
-grep -rl --include='*_test.go' '^func Fuzz' . >"$scratch/fuzzed" || true
-while read -r file; do
-	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
-		check go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1s}" "$(dirname "$file")"
-	done
-done <"$scratch/fuzzed"
-
 # The tests of the page take half a minute. They run if Chromium is installed; this script does not
 # install it.
 if command -v chromium >/dev/null; then
@@ -151,34 +149,39 @@ else
 	step 'no Chromium: the page is not opened in a browser'
 fi
 
-# others tests packages that start few servers or none.
+# others runs go test with the given arguments.
 others() {
-	nice -n 5 timeout 1h go test -race -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
+	nice -n 5 timeout 1h go test -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
 	cat "$scratch/log"
 }
 
+# Packages without goroutines have no races.
 step go test
+pure='/(conf|goredis|plain|stat|commands/internal/adopt|quorum/internal/(dice|fake|wire)|resp/internal/scan|resp/respio)$'
 searched='/quorum/internal/(admission|model|sim)$'
 # shellcheck disable=SC2046
-others $(grep -vE "$kind|$searched" "$scratch/packages")
+others $(grep -E "$pure" "$scratch/packages")
 # shellcheck disable=SC2046
-others -skip "^($alone)\$" $(grep -E "$searched" "$scratch/packages")
+others -race $(grep -vE "$kind|$floods|$pure|$searched" "$scratch/packages")
+# shellcheck disable=SC2046
+others -race -skip "^($alone)\$" $(grep -E "$searched" "$scratch/packages")
 
-step 'tests of real servers'
-status=0
-wait "$servers" || status=$?
-servers=
-cat "$scratch/servers"
-[ "$status" -eq 0 ] || failures "$scratch/servers"
-[ "$status" -lt 124 ] || failed 'tests of real servers: did not end'
+# finish waits for a go test in the background, and prints its output.
+finish() {
+	step "$1"
+	status=0
+	wait "$2" || status=$?
+	cat "$3"
+	[ "$status" -eq 0 ] || failures "$3"
+	[ "$status" -lt 124 ] || failed "$1: did not end"
+}
 
-step 'simulation and models'
-status=0
-wait "$searches" || status=$?
-searches=
-cat "$scratch/searches"
-[ "$status" -eq 0 ] || failures "$scratch/searches"
-[ "$status" -lt 124 ] || failed 'simulation and models: did not end'
+finish 'floods and overload' "$floods_run" "$scratch/floods"
+floods_run=
+finish 'tests of real servers' "$servers_run" "$scratch/servers"
+servers_run=
+finish 'simulation and models' "$searches_run" "$scratch/searches"
+searches_run=
 
 if [ -s "$scratch/failed" ]; then
 	step failed

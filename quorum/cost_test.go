@@ -55,8 +55,8 @@ func TestCostOfLock(t *testing.T) {
 		{name: "held for 9s", held: 9 * time.Second, most: 3},
 		{name: "held for 9s, renewed", held: 9 * time.Second, extend: time.Second, most: 3 + 8},
 	} {
-		for _, n := range []int{3, 5} {
-			for _, trip := range []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond} {
+		for n, trips := range map[int][]time.Duration{3: {0, 60 * time.Millisecond}, 5: {20 * time.Millisecond}} {
+			for _, trip := range trips {
 				t.Run(fmt.Sprintf("%s/masters=%d/trip=%v", c.name, n, trip), func(t *testing.T) {
 					inBubble(t, n, func(t *testing.T, s *sim) {
 						c.measure(t, s, trip)

@@ -60,8 +60,8 @@ func unreadRequests() map[string]string {
 // wantSmallWhileUnread lets many clients send the same bytes and read no reply. Once the proxy and
 // the upstream are idle, it compares the proxy's memory with that before.
 func wantSmallWhileUnread(t *testing.T, upstream *lab.Redis, sent string) {
-	const clients, bound = 20, 1.0 // MB each
-	const garbage = 32             // MB that the proxy lets garbage fill
+	const clients, bound = 8, 1.0 // MB each
+	const garbage = 32            // MB that the proxy lets garbage fill
 	admin := lab.FreeAddr(t)
 	p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off", "--admin-listen", admin)
 	o := &lab.Operators{T: t, Addr: admin}
