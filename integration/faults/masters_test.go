@@ -102,12 +102,12 @@ func TestTwoHungMastersOfFiveDoNoHarm(t *testing.T) {
 // TestNOQUORUMNamesTheTimeout: the reply says for how long the proxy has waited for a hung master.
 func TestNOQUORUMNamesTheTimeout(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
+	c := lab.StartCluster(t, 3, "--master-timeout", "400ms") // a shorter one is longer while a proxy is late
 	host := lab.Dial(t, c.Addr)
 	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: "+
-		"%s gave no answer in 50ms; %s gave no answer in 50ms\r\n", c.Masters[0].Addr, c.Masters[1].Addr)
+		"%s gave no answer in 400ms; %s gave no answer in 400ms\r\n", c.Masters[0].Addr, c.Masters[1].Addr)
 	reply := ""
-	if !lab.Poll(lab.Patience, func() bool { // again if the third master takes more than 50ms on a busy machine
+	if !lab.Poll(lab.Patience, func() bool { // again if the third master takes more than 400ms on a busy machine
 		for _, s := range c.Masters[:2] {
 			s.Pause(t)
 		}

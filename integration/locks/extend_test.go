@@ -137,6 +137,7 @@ func TestExtendFillsRestartedMasters(t *testing.T) {
 		lab.WaitFor(t, "the lock on all five again", lab.Patience, healed)
 		p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	}
+	p.WaitVoting(t) // the near proxy may reach the masters again later than the far one
 	p.Near.Unlock("job", token)
 	p.WantNoStray(t)
 }
