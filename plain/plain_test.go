@@ -1,6 +1,8 @@
 package plain
 
 import (
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,5 +19,45 @@ func TestShort(t *testing.T) {
 				t.Errorf("%q: %q, want %q", in, got, want)
 			}
 		})
+	}
+}
+
+// TestErrnos: sockets that refuse, reset or cannot be had are told apart on every system.
+func TestErrnos(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, inUse := net.Listen("tcp", taken.Addr().String())
+	client, err := net.Dial("tcp", taken.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := taken.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.(*net.TCPConn).SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	_, reset := client.Read(make([]byte, 1))
+	taken.Close()
+	_, refused := net.Dial("tcp", taken.Addr().String())
+	_, nowhere := net.Dial("unix", filepath.Join(t.TempDir(), "s"))
+	for name, test := range map[string]struct {
+		err  error
+		want [3]bool
+	}{
+		"in use":         {inUse, [3]bool{false, false, true}},
+		"reset":          {reset, [3]bool{false, true, false}},
+		"refused":        {refused, [3]bool{true, false, false}},
+		"no such socket": {nowhere, [3]bool{true, false, false}},
+		"none":           {nil, [3]bool{}},
+	} {
+		if got := [3]bool{Refused(test.err), Reset(test.err), InUse(test.err)}; got != test.want {
+			t.Errorf("%s, %v: refused, reset, in use are %v, want %v", name, test.err, got, test.want)
+		}
 	}
 }

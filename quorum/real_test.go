@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -136,7 +135,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			for range c.proxies {
 				proxies = append(proxies, dialQuorum(t, addrs))
 			}
-			servers[2].server.Signal(t, syscall.SIGSTOP)
+			servers[2].server.Pause(t)
 			const pairs = 25
 			for i := range pairs {
 				key := fmt.Sprint("job", i)
@@ -148,7 +147,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			}) {
 				t.Errorf("status %+v", proxies[0].Masters()[2])
 			}
-			servers[2].server.Signal(t, syscall.SIGCONT)
+			servers[2].server.Resume(t)
 			waitDrained(t, proxies)
 			for i, s := range servers {
 				if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {

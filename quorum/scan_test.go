@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -185,7 +184,7 @@ func TestScanPastStall(t *testing.T) {
 	waitDrained(t, []*Quorum{q})
 	for page, cursor := 1, uint64(0); page == 1 || cursor != 0; page++ {
 		if page == 2 {
-			servers[0].server.Signal(t, syscall.SIGSTOP)
+			servers[0].server.Pause(t)
 		}
 		next, locks, err := q.Scan(t.Context(), cursor, "", 10)
 		if err != nil {
@@ -194,7 +193,7 @@ func TestScanPastStall(t *testing.T) {
 		for _, info := range locks {
 			delete(want, info.Key)
 		}
-		servers[0].server.Signal(t, syscall.SIGCONT)
+		servers[0].server.Resume(t)
 		cursor = next
 	}
 	if len(want) > 0 {

@@ -139,12 +139,12 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	}
 	f := <-ours
 	defer f.Close()
-	raw, err := f.SyscallConn()
+	same, err := net.FileConn(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) })
-	if err != nil {
+	defer same.Close()
+	if err := same.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	c.send("LOCK a 1\r\n")

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"lockproxy/plain"
 )
 
 // state is a stage in the life of a connection. A connection never returns to an earlier one.
@@ -56,7 +58,7 @@ func endOf(err error) End {
 	switch {
 	case is(os.ErrDeadlineExceeded), is(syscall.ETIMEDOUT), is(syscall.EHOSTUNREACH):
 		return EndProxy // the network was silent: the client may well be alive
-	case is(io.EOF), is(syscall.ECONNRESET), is(syscall.EPIPE):
+	case is(io.EOF), plain.Reset(err):
 		return EndClient
 	}
 	return EndProxy

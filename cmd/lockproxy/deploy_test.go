@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,14 +104,13 @@ func TestDeployProbesAreSubcommands(t *testing.T) {
 // TestDeployIsSmall: the programs in packages and images are built without html/template. It comes
 // with gRPC, which comes with OpenTelemetry's messages, and makes the linker keep every method.
 func TestDeployIsSmall(t *testing.T) {
-	const tags = "-tags grpcnotrace"
-	for _, name := range []string{"Dockerfile", "debian/build.sh"} {
-		if !strings.Contains(readDeploy(t, name), "go build -trimpath "+tags+" -ldflags") {
-			t.Errorf("%s builds without %s", name, tags)
+	const tags = "-trimpath -tags grpcnotrace"
+	for _, path := range []string{"deploy/Dockerfile", "deploy/debian/build.sh", "deploy/release.sh", "README.md",
+		"docs/operations.md"} {
+		line := regexp.MustCompile("go build " + tags + ` (-buildvcs=false )?(\\\n\t*)?-ldflags ["']-s -w`)
+		if !line.MatchString(readDocument(t, path)) {
+			t.Errorf("%s builds without %s, or without -s -w", path, tags)
 		}
-	}
-	if page := readDocument(t, "docs/operations.md"); !strings.Contains(page, "go build "+tags+" ./cmd/lockproxy") {
-		t.Errorf("operations.md builds without %s", tags)
 	}
 	packages, err := exec.Command("go", "list", "-tags", "grpcnotrace", "-deps", ".").Output()
 	if err != nil {
@@ -118,5 +118,42 @@ func TestDeployIsSmall(t *testing.T) {
 	}
 	if slices.Contains(strings.Fields(string(packages)), "html/template") {
 		t.Errorf("html/template is linked with %s, too", tags)
+	}
+}
+
+// TestDeployScripts: a shell can parse the scripts, and ShellCheck, if it is installed, finds no
+// fault. The release refuses what is no version, and git ignores what the scripts make.
+func TestDeployScripts(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	scripts, err := filepath.Glob("../../deploy/*.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packaging, err := filepath.Glob("../../deploy/debian/*.sh")
+	if scripts = append(scripts, packaging...); err != nil || len(scripts) < 3 {
+		t.Fatal(scripts, err)
+	}
+	for _, script := range scripts {
+		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+	if _, err := exec.LookPath("shellcheck"); err != nil {
+		t.Log(err)
+	} else if out, err := exec.Command("shellcheck", scripts...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, version := range []string{"", "latest", "1.2/3", "1.2;3"} {
+		cmd := exec.Command("sh", "../../deploy/release.sh", version, t.TempDir())
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 || !strings.HasPrefix(string(out), "usage: ") {
+			t.Errorf("version %q: %v\n%s", version, err, out)
+		}
+	}
+	for _, folder := range []string{"/build/", "/dist/"} {
+		if !strings.Contains("\n"+readDocument(t, ".gitignore"), "\n"+folder+"\n") {
+			t.Errorf("git does not ignore %s", folder)
+		}
 	}
 }

@@ -16,7 +16,7 @@ const docsRoot = "../../"
 // documents are the pages for people, by their paths below docsRoot.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CHANGELOG.md", "quorum/SAFETY.md"}
+	pages := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "quorum/SAFETY.md"}
 	err := filepath.WalkDir(docsRoot+"docs", func(path string, _ os.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			pages = append(pages, filepath.ToSlash(strings.TrimPrefix(path, filepath.FromSlash(docsRoot))))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +19,7 @@ import (
 	"lockproxy/cmd/lockproxy/internal/telemetry"
 	"lockproxy/commands"
 	"lockproxy/conf"
+	"lockproxy/plain"
 	"lockproxy/resp"
 	"lockproxy/stat"
 	"lockproxy/upstream"
@@ -153,9 +153,9 @@ func dialKind(err error) string {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
 		errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+	case plain.Refused(err):
 		return "refused"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), plain.Reset(err):
 		return "closed"
 	}
 	if _, ok := errors.AsType[*upstream.ReplyError](err); ok {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,7 @@ func TestDebianPackage(t *testing.T) {
 		t.Errorf("dpkg says\n%s", got)
 	}
 	checkManual(t, root+"/usr/share/man/man1/lockproxy.1.gz")
+	checkLinks(t, root+"/usr/share/doc/lockproxy")
 	if text, err := os.ReadFile(root + "/etc/lockproxy/lockproxy.yaml"); err != nil ||
 		!strings.Contains(string(text), "\nadmin-listen: 127.0.0.1:9380\n") {
 		t.Errorf("no page on loopback: %v", err)
@@ -256,6 +258,28 @@ func checkManual(t *testing.T, path string) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the manual lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// checkLinks follows every relative link of the documents in folder.
+func checkLinks(t *testing.T, folder string) {
+	t.Helper()
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	links := 0
+	err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		for _, found := range link.FindAllStringSubmatch(read(t, path), -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), found[1])); err != nil {
+				t.Errorf("%s links to %s: %v", path, found[1], err)
+			}
+		}
+		return nil
+	})
+	if err != nil || links < 150 {
+		t.Errorf("%d links found, %v", links, err)
 	}
 }
 

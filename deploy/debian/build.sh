@@ -11,7 +11,8 @@ trap 'rm -rf "$BUILT"' EXIT
 GOARCH=$(go env GOARCH)
 export VERSION BUILT GOARCH
 # grpcnotrace leaves unused parts of OpenTelemetry's dependencies out of the binary
-CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=v$VERSION" -o "$BUILT/lockproxy" ./cmd/lockproxy
+CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -buildvcs=false -ldflags "-s -w -X main.version=v$VERSION" \
+	-o "$BUILT/lockproxy" ./cmd/lockproxy
 host=$BUILT/lockproxy
 if [ "$GOARCH" != "$(go env GOHOSTARCH)" ]; then # what prints the completions must run here
 	host=$BUILT/host
@@ -20,11 +21,6 @@ fi
 for shell in bash zsh fish; do
 	"$host" completion "$shell" >"$BUILT/$shell"
 done
-# The manual ends with the text of --help.
-{
-	sed "s/@VERSION@/$VERSION/" deploy/debian/lockproxy.1
-	"$host" --help 2>&1 | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
-	echo .fi
-} | gzip -9n >"$BUILT/lockproxy.1.gz"
+sh deploy/debian/manual.sh "$host" "$VERSION" | gzip -9n >"$BUILT/lockproxy.1.gz"
 (cd deploy/check && GOARCH= go build -o "$BUILT/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
 "$BUILT/nfpm" package --config deploy/debian/nfpm.yaml --packager deb --target "$folder"

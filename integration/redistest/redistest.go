@@ -162,6 +162,21 @@ func (s *Server) Signal(t testing.TB, signal os.Signal) {
 	}
 }
 
+// Pause stops the server until Resume. On a system without signals it skips the test.
+func (s *Server) Pause(t testing.TB) {
+	t.Helper()
+	if pause == nil {
+		t.Skip("this system cannot pause a server")
+	}
+	s.Signal(t, pause)
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	s.Signal(t, resume)
+}
+
 // Kill ends the server at once, and waits for its end. It is harmless if the server has ended.
 func (s *Server) Kill() {
 	_ = s.process.Kill()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"net"
 	"os"
-	"syscall"
 	"testing"
 )
 
@@ -46,7 +45,7 @@ func TestServers(t *testing.T) {
 			if got := ask(t, s, "SELECT 3"); got[0] != '-' {
 				t.Errorf("the arguments are gone: %q", got)
 			}
-			s.Signal(t, syscall.SIGSTOP)
+			s.Pause(t)
 		})
 		if s == nil {
 			t.Skip("there is no server")

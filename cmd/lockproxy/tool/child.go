@@ -183,7 +183,7 @@ func (h *child) lose(why string) {
 // signalGroup sends s to the command and its children.
 func (h *child) signalGroup(s syscall.Signal) {
 	if h.command != nil && h.command.Process != nil {
-		_ = syscall.Kill(-h.command.Process.Pid, s)
+		signalGroup(h.command.Process, s)
 	}
 }
 

@@ -141,8 +141,7 @@ func (j *job) key() string { return j.keys[0] }
 
 // forwarded are the signals that the command gets, except signals that were ignored when lockproxy
 // started, for example by nohup. This must run before main listens to any signal.
-var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
-	syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
+var forwarded = slices.DeleteFunc(slices.Clone(forwardable), signal.Ignored)
 
 func (j *job) run(ctx context.Context) int {
 	if err := j.checkFlags(); err != nil {

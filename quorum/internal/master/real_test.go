@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ func TestRealServer(t *testing.T) {
 		t.Errorf("answered %v", got)
 	}
 
-	server.Signal(t, syscall.SIGSTOP)
+	server.Pause(t)
 	var many collect
 	owner := strings.Repeat("o", 64)
 	for i := range maxUnanswered / 2 {
@@ -69,7 +68,7 @@ func TestRealServer(t *testing.T) {
 		}
 		l.Flush()
 	}
-	server.Signal(t, syscall.SIGCONT)
+	server.Resume(t)
 	eventually(t, func() bool { return len(many.all()) == maxUnanswered/2 })
 	for _, got := range many.all() {
 		if got != "release 1" {

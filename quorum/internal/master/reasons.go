@@ -85,9 +85,9 @@ func Reason(err error, waited time.Duration) error {
 	switch {
 	case isAny(err, os.ErrDeadlineExceeded, context.DeadlineExceeded, syscall.ETIMEDOUT), ok && timeout.Timeout():
 		return SilentError(waited)
-	case isAny(err, syscall.ECONNREFUSED, syscall.ENOENT):
+	case plain.Refused(err):
 		return errors.New("refused the connection")
-	case isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE):
+	case plain.Reset(err), isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe):
 		return errors.New("closed the connection")
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // lateEvery is how often a lateListener tries to get its address.
@@ -41,7 +41,7 @@ var _ net.Listener = (*lateListener)(nil)
 func Late(ctx context.Context, a conf.Address, mode fs.FileMode, mayWait bool, log *zap.Logger) (net.Listener, error) {
 	open := func() (net.Listener, error) { return open(context.WithoutCancel(ctx), a, mode, false) }
 	ln, err := open()
-	taken := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, errListens)
+	taken := plain.InUse(err) || errors.Is(err, errListens)
 	if !taken || !mayWait {
 		return ln, err
 	}

@@ -101,10 +101,11 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 		return nil, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
-		return socket.Control(func(fd uintptr) {
-			// elsewhere this has no effect, and the file has the umask's mode until it is changed
-			_ = syscall.Fchmod(int(fd), uint32(mode))
-		})
+		var err error
+		if controlErr := socket.Control(func(fd uintptr) { err = narrow(fd, mode) }); controlErr != nil {
+			return controlErr
+		}
+		return err
 	}}
 	listener, err := config.Listen(ctx, "unix", path)
 	if err != nil {
@@ -136,7 +137,7 @@ func removeStale(ctx context.Context, path string) error {
 		conn.Close()
 		return errListens
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
+	if !plain.Refused(err) {
 		return err
 	}
 	return os.Remove(path)
