@@ -36,6 +36,7 @@ func (p *pump) prepare() (run bool, err error) {
 func (p *pump) ask() (protocol.Decision, error) {
 	for {
 		request, number := p.s.proto.Ask()
+		p.s.srv.markers.Add(p.s.proto.Markers())
 		decision, err := p.awaitAnswer(request, number)
 		if err != nil || decision != protocol.Run {
 			return decision, err

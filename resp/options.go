@@ -141,6 +141,8 @@ type shared struct {
 	down   dialFailure
 	era    atomic.Uint64 // how often Retire was called, and one
 	warned atomic.Int64  // when warnUnreachable has last written to the log, in ns
+
+	markers atomic.Uint64 // sent to the upstream
 }
 
 // judges reports whether no byte of a request is forwarded before the request is judged.

@@ -339,7 +339,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := Stats{Clients: len(s.sessions), Accepted: s.past.accepted, Refused: s.past.refused,
-		Received: s.past.received, Sent: s.past.sent, Commands: s.past.commands}
+		Received: s.past.received, Sent: s.past.sent, Commands: s.past.commands, Markers: s.markers.Load()}
 	for sess := range s.sessions {
 		all.Received += sess.progress.read.Load()
 		all.Sent += sess.progress.written.Load()

@@ -1,6 +1,9 @@
 package resp
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -53,4 +56,54 @@ func until(t *testing.T, want Stats, now func() Stats) {
 		}
 		<-time.After(5 * time.Millisecond)
 	}
+}
+
+// TestMarkersAreCountedAsErrors: the upstream's errorstat_ERR grows by the number of markers, so
+// that alerts can subtract them.
+func TestMarkersAreCountedAsErrors(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	const own = "$5\r\nown:a\r\n"
+	for _, step := range []struct {
+		name         string
+		send, expect string
+		markers      uint64 // since the start
+	}{
+		{"no lock command", "PING\r\n", "+PONG\r\n", 0},
+		{"the first one", "LOCK a 1\r\n", own, 3},
+		{"nothing has changed", "LOCK a 1\r\n", own, 3},
+		{"a reply is missing", "PING\r\nLOCK a 1\r\n", "+PONG\r\n" + own, 4},
+		{"after SUBSCRIBE", "SUBSCRIBE a\r\nUNSUBSCRIBE a\r\nLOCK a 1\r\n",
+			"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n" + own, 7},
+	} {
+		c.send(step.send)
+		c.expect(step.expect)
+		if got := r.server.Stats().Markers; got != step.markers {
+			t.Errorf("%s: got %d markers, want %d", step.name, got, step.markers)
+		}
+		if got := errorsOf(t, network, addr); got != step.markers {
+			t.Errorf("%s: got errorstat_ERR %d, want %d as markers", step.name, got, step.markers)
+		}
+	}
+}
+
+// errorsOf returns how many errors with the code ERR a Redis has answered.
+func errorsOf(t *testing.T, network, addr string) (n uint64) {
+	t.Helper()
+	c, err := net.Dial(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	io.WriteString(c, "INFO errorstats\r\nQUIT\r\n")
+	text, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, count, ok := strings.Cut(string(text), "errorstat_ERR:count="); ok {
+		fmt.Sscan(count, &n)
+	}
+	return n
 }

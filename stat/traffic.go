@@ -11,6 +11,7 @@ type Traffic struct {
 	Received   uint64 // bytes from clients
 	Sent       uint64 // bytes to clients
 	Commands   uint64 // relayed to the upstream
+	Markers    uint64 // sent to the upstream, which counts each as an error
 }
 
 // Add adds the counts of another relay.
@@ -23,4 +24,5 @@ func (t *Traffic) Add(more Traffic) {
 	t.Received += more.Received
 	t.Sent += more.Sent
 	t.Commands += more.Commands
+	t.Markers += more.Markers
 }

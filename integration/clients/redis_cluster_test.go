@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,30 +39,74 @@ type redisCluster struct {
 // startRedisCluster starts the servers, and has redis-cli create the cluster through the proxies.
 func startRedisCluster(t *testing.T) *redisCluster {
 	t.Helper()
-	cli := lab.Tool(t, "redis-cli")
 	c := &redisCluster{masters: lab.StartMasters(t, 3)}
-	create := []string{"--cluster", "create"}
+	create := []string{"create"}
 	for range 3 {
-		announced := lab.FreeAddr(t)
-		host, port, _ := net.SplitHostPort(announced)
-		_, bus, _ := net.SplitHostPort(lab.FreeAddr(t))
-		node := lab.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "5000",
-			"--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", bus)
-		proxy := lab.StartProxy(t, "--listen", announced, "--upstream", node.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","))
-		proxy.WaitVoting(t)
-		c.nodes, c.proxies = append(c.nodes, node), append(c.proxies, proxy)
-		create = append(create, announced)
+		create = append(create, c.startNode(t))
 	}
-	out, err := exec.Command(cli, append(create, "--cluster-yes")...).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "All 16384 slots covered") {
-		t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+	if out := c.cli(t, create...); !strings.Contains(out, "All 16384 slots covered") {
+		t.Fatalf("redis-cli --cluster create: got %s, want all slots covered", out)
 	}
-	for _, n := range c.nodes {
-		lab.WaitFor(t, "cluster", 3*lab.Patience, func() bool {
-			return strings.Contains(n.Do(t, "CLUSTER", "INFO"), "cluster_state:ok") && strings.Count(n.Do(t, "CLUSTER", "NODES"), " connected") == 3
-		})
-	}
+	c.waitNodes(t, 0, 1, 2)
 	return c
+}
+
+// startNode starts one more node, which belongs to no cluster yet, and its proxy. It returns the
+// proxy's address, which the node announces.
+func (c *redisCluster) startNode(t *testing.T) (announced string) {
+	t.Helper()
+	announced = lab.FreeAddr(t)
+	host, port, _ := net.SplitHostPort(announced)
+	_, bus, _ := net.SplitHostPort(lab.FreeAddr(t))
+	node := lab.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "5000",
+		"--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", bus)
+	proxy := lab.StartProxy(t, "--listen", announced, "--upstream", node.Addr, "--masters",
+		strings.Join(lab.Addrs(c.masters), ","))
+	proxy.WaitVoting(t)
+	c.nodes, c.proxies = append(c.nodes, node), append(c.proxies, proxy)
+	return announced
+}
+
+// cli runs redis-cli --cluster and returns its output.
+func (c *redisCluster) cli(t *testing.T, args ...string) string {
+	t.Helper()
+	line := append([]string{"--cluster"}, args...)
+	out, err := exec.Command(lab.Tool(t, "redis-cli"), append(line, "--cluster-yes")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("redis-cli --cluster %s: %v\n%s", args[0], err, out)
+	}
+	return string(out)
+}
+
+// waitNodes waits until these nodes are connected with each other and with no others, and agree
+// about who has which slots.
+func (c *redisCluster) waitNodes(t *testing.T, nodes ...int) {
+	t.Helper()
+	lab.WaitFor(t, "the nodes to agree", 3*lab.Patience, func() bool {
+		all := map[string]bool{}
+		for _, i := range nodes {
+			view := c.nodes[i].Do(t, "CLUSTER", "NODES")
+			if strings.Count(view, " connected") != len(nodes) || !strings.Contains(c.nodes[i].Do(t, "CLUSTER", "INFO"), "cluster_state:ok") {
+				return false
+			}
+			all[ownersIn(view)] = true
+		}
+		return len(all) == 1
+	})
+}
+
+// ownersIn returns the masters and their slots in a reply to CLUSTER NODES.
+//
+//	< <id> <address>@<bus port> myself,master - 0 0 1 connected 0-5460
+func ownersIn(view string) string {
+	var owners []string
+	for line := range strings.Lines(view) {
+		if words := strings.Fields(line); len(words) > 8 {
+			owners = append(owners, words[0]+" "+strings.Join(words[8:], " "))
+		}
+	}
+	slices.Sort(owners)
+	return strings.Join(owners, "\n")
 }
 
 // granted returns the number of locks that each proxy has granted so far.

@@ -163,6 +163,9 @@ func (c *Conn) Ask() (request []byte, number uint64) {
 	return request, c.queries.last.number
 }
 
+// Markers returns how many markers the last query has. The upstream answers each with an error.
+func (c *Conn) Markers() uint64 { return c.queries.last.markers }
+
 // Answered returns the channel that gets the number of each query whose answers are complete, and
 // 0 when the replies become garbled.
 func (c *Conn) Answered() <-chan uint64 { return c.queries.answered }

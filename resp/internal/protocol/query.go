@@ -35,8 +35,9 @@ type query struct {
 	// hello is in the marker that is an option of HELLO. MONITOR shows it, though not before the
 	// opening marker was answered. So each query has another.
 	hello   digits
-	lines   int  // requests of it that an upstream which wants a login refuses before HELLO's marker
-	givenUp bool // the pump does not wait for it any more
+	markers uint64 // requests of it that are markers
+	lines   int    // requests of it that an upstream which wants a login refuses before HELLO's marker
+	givenUp bool   // the pump does not wait for it any more
 }
 
 // asks are the facts that a query finds out.
@@ -84,6 +85,7 @@ const maxAnswer = 1024
 
 // put appends a marker's request to b.
 func (q *query) put(b []byte, role byte) []byte {
+	q.markers++
 	secret := &q.secret
 	if role == roleHello {
 		secret = &q.hello
