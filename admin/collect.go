@@ -88,6 +88,8 @@ var metrics = []metric[State]{
 	gauge("waiters", "Clients that wait for a lock.", func(s *State) int { return s.Waiters }),
 	gauge("waited_keys", "Keys that clients wait for.",
 		func(s *State) int { return s.WaitedKeys }),
+	gauge("longest_wait_seconds", "How long the client that has waited longest for a lock has waited; 0: none waits.",
+		func(s *State) float64 { return s.LongestWait.Seconds() }),
 	gauge("followers", "Clients that wait in LOCKINFO for another holder of a lock.",
 		func(s *State) int { return s.Followers }),
 	gauge("session_locks", "Locks that are renewed for the connection they belong to.",

@@ -47,6 +47,7 @@ func (m *Meter) faults(masters []stat.Master) map[fault]uint64 {
 		add("upstream", kind, uint64(valueOf(c)))
 	}
 	for i := range masters {
+		add("master", "repairs dropped", masters[i].Dropped)
 		for kind, n := range masters[i].ByKind {
 			add("master", errorKind(kind), n)
 		}

@@ -45,6 +45,7 @@ type holder struct {
 	client net.Addr
 	fence  uint64
 	at     time.Time     // zero: there is none
+	ttl    time.Duration // of its LOCK, or its last EXTEND through this proxy
 	held   time.Duration // until UNLOCK; 0: not known, or it holds the lock still
 }
 
@@ -75,8 +76,9 @@ func newFights() *fights {
 func (f *fights) note(e *stat.Event, now time.Time) {
 	granted := e.Command == "lock" && e.Outcome == stat.OutcomeGranted
 	contended := e.Command == "lock" && met(e)
-	released := e.Command == "unlock" && e.Held > 0
-	if !granted && !contended && !released || e.Key == "" {
+	released := (e.Command == "unlock" || e.Command == "session") && e.Held > 0
+	extended := e.Command == "extend" && e.Outcome == stat.OutcomeExtended
+	if !granted && !contended && !released && !extended || e.Key == "" {
 		return
 	}
 	one := func(key string) {
@@ -88,10 +90,10 @@ func (f *fights) note(e *stat.Event, now time.Time) {
 			s.contendedLocked(key, hash, e, now)
 		}
 		if granted {
-			s.grantedLocked(key, hash, holder{e.Owner, e.Client, e.Fence, now, 0})
+			s.grantedLocked(key, hash, holder{e.Owner, e.Client, e.Fence, now, e.TTL, 0})
 		}
-		if released {
-			s.releasedLocked(key, e)
+		if released || extended {
+			s.changedLocked(key, hash, e)
 		}
 	}
 	one(e.Key)
@@ -114,7 +116,7 @@ func (s *fightShard) contendedLocked(key string, hash uint64, e *stat.Event, now
 	k := s.keys[key]
 	if k == nil {
 		k = s.roomLocked(now)
-		if last := &s.grants[hash/fightShards%shardGrants]; last.hash == hash {
+		if last := s.grantLocked(hash); last.hash == hash {
 			k.holders[0] = last.holder
 		}
 		s.keys[key] = k
@@ -135,22 +137,41 @@ func (s *fightShard) contendedLocked(key string, hash uint64, e *stat.Event, now
 }
 
 func (s *fightShard) grantedLocked(key string, hash uint64, h holder) {
-	s.grants[hash/fightShards%shardGrants] = grant{hash, h}
+	*s.grantLocked(hash) = grant{hash, h}
 	if k := s.keys[key]; k != nil {
 		copy(k.holders[1:], k.holders[:])
 		k.holders[0] = h
 	}
 }
 
-// releasedLocked notes how long a holder that is known had the lock.
-func (s *fightShard) releasedLocked(key string, e *stat.Event) {
+// changedLocked notes how long a holder that is known had the lock, or its new ttl.
+func (s *fightShard) changedLocked(key string, hash uint64, e *stat.Event) {
+	if g := s.grantLocked(hash); g.hash == hash && g.fence == e.Fence {
+		g.change(e)
+	}
 	k := s.keys[key]
 	for i := 0; k != nil && i < len(k.holders); i++ {
 		if h := &k.holders[i]; h.fence == e.Fence && !h.at.IsZero() && h.held == 0 {
-			h.held = e.Held
+			h.change(e)
 			return
 		}
 	}
+}
+
+// change notes the release or the extension of the holder's lock.
+func (h *holder) change(e *stat.Event) {
+	switch {
+	case h.held > 0:
+	case e.Held > 0:
+		h.held = e.Held
+	default:
+		h.ttl = e.TTL
+	}
+}
+
+// grantLocked returns the place of the last holder of the key with that hash.
+func (s *fightShard) grantLocked(hash uint64) *grant {
+	return &s.grants[hash/fightShards%shardGrants]
 }
 
 // roomLocked returns a fight for a new key. If there is no room it forgets the key with the fewest

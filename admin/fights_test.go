@@ -132,3 +132,31 @@ func BenchmarkManyContended(b *testing.B) {
 		m.Note(lockEvent(keys[i%len(keys)], stat.OutcomeTaken, 0))
 	}
 }
+
+// TestGrantedTTL: the ttl of an exclusive lock is that of its LOCK or last EXTEND, and not known of
+// any other lock.
+func TestGrantedTTL(t *testing.T) {
+	f, now := newFights(), time.Now()
+	event := func(command string, outcome stat.Outcome, fence uint64, ttl, held time.Duration) {
+		f.note(&stat.Event{Command: command, Outcome: outcome, Key: "job", Fence: fence, TTL: ttl, Held: held}, now)
+	}
+	want := func(what string, l stat.Lock, ttl time.Duration) {
+		t.Helper()
+		if got := f.granted(&l); got != ttl {
+			t.Errorf("%s: got %v, want %v", what, got, ttl)
+		}
+	}
+	lock := stat.Lock{Key: "job", Mode: "exclusive", Fence: 7}
+	want("never granted here", lock, 0)
+	event("lock", stat.OutcomeGranted, 7, time.Minute, 0)
+	want("granted", lock, time.Minute)
+	event("extend", stat.OutcomeLost, 7, time.Second, 0)
+	want("not extended", lock, time.Minute)
+	event("extend", stat.OutcomeExtended, 7, time.Hour, 0)
+	want("extended", lock, time.Hour)
+	want("another fence", stat.Lock{Key: "job", Mode: "exclusive", Fence: 8}, 0)
+	want("without a fence", stat.Lock{Key: "job", Mode: "exclusive"}, 0)
+	want("several holders", stat.Lock{Key: "job", Mode: "shared", Fence: 7}, 0)
+	event("unlock", stat.OutcomeReleased, 7, 0, time.Second)
+	want("released", lock, 0)
+}

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"cmp"
-	"net"
+	"encoding/hex"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
 
 	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 // shownFought is how many keys a report has at most by events, and as many by the longest wait.
@@ -15,6 +17,7 @@ const shownFought = 20
 
 // foughtReport is a key that clients fought over in the last minutes.
 type foughtReport struct {
+	Hex     string         `json:"hex"` // the bytes of the key
 	Key     string         `json:"key"`
 	Refused uint64         `json:"refused"` // LOCK without success
 	Waited  uint64         `json:"waited"`  // LOCK with WAIT, with success or not
@@ -51,6 +54,49 @@ func (f *fights) reports(now time.Time) []foughtReport {
 	return append([]foughtReport{}, all...)
 }
 
+// holders returns the latest holders of key that are remembered: of a key that clients fought over
+// up to three, of another one at most the last. The latest comes first.
+func (f *fights) holders(key string) (list []stat.Holder) {
+	hash := maphash.String(f.seed, key)
+	s := &f.shards[hash%fightShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.keys[key]; k != nil {
+		for i := range k.holders {
+			if !k.holders[i].at.IsZero() {
+				list = append(list, k.holders[i].stat())
+			}
+		}
+		return list
+	}
+	if g := s.grantLocked(hash); g.hash == hash && !g.at.IsZero() {
+		list = append(list, g.stat())
+	}
+	return list
+}
+
+// granted returns the ttl of the LOCK or last EXTEND of an exclusive lock, if it went through this
+// proxy and is remembered; else 0.
+func (f *fights) granted(l *stat.Lock) time.Duration {
+	if l.Mode != "exclusive" || l.Fence == 0 {
+		return 0
+	}
+	for _, h := range f.holders(l.Key) {
+		if h.Fence == l.Fence && h.Until.IsZero() {
+			return h.TTL
+		}
+	}
+	return 0
+}
+
+func (h *holder) stat() stat.Holder {
+	s := stat.Holder{Owner: h.owner, Client: h.client, Fence: h.fence, Since: h.at, TTL: h.ttl}
+	if h.held > 0 {
+		s.Until = h.at.Add(h.held)
+	}
+	return s
+}
+
 func (s *fightShard) reports(now time.Time) (list []foughtReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +106,7 @@ func (s *fightShard) reports(now time.Time) (list []foughtReport) {
 			delete(s.keys, key)
 			continue
 		}
-		r := foughtReport{Key: plain.Escape(key), Refused: m.refused, Waited: m.waited,
+		r := foughtReport{Hex: hex.EncodeToString([]byte(key)), Key: plain.Escape(key), Refused: m.refused, Waited: m.waited,
 			Longest: m.longest.Milliseconds(), Holders: []holderReport{}}
 		if m.waited > 0 {
 			r.Mean = m.total.Milliseconds() / int64(m.waited)
@@ -76,22 +122,11 @@ func (s *fightShard) reports(now time.Time) (list []foughtReport) {
 }
 
 func (h *holder) report(now time.Time) holderReport {
-	r := holderReport{Owner: plain.Escape(h.owner), Client: addrText(h.client),
+	r := holderReport{Owner: plain.Escape(h.owner), Client: plain.Addr(h.client),
 		Ago: now.Sub(h.at).Milliseconds()}
 	if h.held > 0 {
 		held := h.held.Milliseconds()
 		r.Held = &held
 	}
 	return r
-}
-
-// addrText is an address as the page shows it.
-func addrText(a net.Addr) string {
-	switch {
-	case a == nil:
-		return ""
-	case a.Network() == "unix":
-		return "Unix socket"
-	}
-	return plain.Escape(a.String())
 }

@@ -20,8 +20,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	protected := map[string]http.Handler{
 		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage),
+		"GET /operations":        http.HandlerFunc(serveOperations),
 		"GET /events":            http.HandlerFunc(s.events),
 		"GET /locks":             http.HandlerFunc(s.listLocks),
+		"GET /why":               http.HandlerFunc(s.why),
 		"POST /release":          http.HandlerFunc(s.release),
 		"GET /debug/pprof/":      profiles(pprof.Index),
 		"GET /debug/pprof/trace": profiles(pprof.Trace), "GET /debug/pprof/profile": profiles(pprof.Profile),
@@ -129,11 +131,11 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// readyz reports whether a majority can vote and the upstream answers. Clients with the token see
-// the reasons.
+// readyz reports whether commands are relayed: the upstream answers. With ?locks a majority of the
+// masters must be able to vote, too. Clients with the token see the reasons.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	state := s.o.State()
-	missing := state.missing()
+	missing := state.missing(r.URL.Query().Has("locks"))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(missing) == 0 {
 		_, _ = w.Write([]byte("ready\n"))

@@ -57,7 +57,8 @@ type lockReport struct {
 	Owner   string       `json:"owner"`
 	Fence   string       `json:"fence"` // too large for a number in JavaScript
 	Held    int          `json:"held"`
-	TTL     int64        `json:"ttl_ms"` // negative: it never ends
+	TTL     int64        `json:"ttl_ms"`         // negative: it never ends
+	Granted int64        `json:"granted_ttl_ms"` // by LOCK or the last EXTEND; 0: not known
 	Age     *int64       `json:"age_ms"`
 	Waiting int          `json:"waiting"`
 	Slots   []slotReport `json:"slots,omitempty"`
@@ -72,6 +73,7 @@ type slotReport struct {
 }
 
 type waitingReport struct {
+	Hex     string         `json:"hex"` // the bytes of the key
 	Key     string         `json:"key"`
 	Clients int            `json:"clients"`
 	Longest int64          `json:"longest_ms"`
@@ -88,14 +90,20 @@ type waiterReport struct {
 type lockPage struct {
 	Cursor string       `json:"cursor"` // of the next page; "0" after the last
 	Locks  []lockReport `json:"locks"`
+	// Quorum says that a majority of the masters answered. Otherwise Error says why not, and the
+	// locks are those that Seen of Masters masters have.
+	Quorum  bool   `json:"quorum"`
+	Error   string `json:"error,omitempty"`
+	Seen    int    `json:"seen"`
+	Masters int    `json:"masters"`
 }
 
 func waitingReports(all []stat.Waiting) []waitingReport {
 	list := make([]waitingReport, 0, len(all))
 	for _, w := range all {
-		r := waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds(), []waiterReport{}}
+		r := waitingReport{hex.EncodeToString([]byte(w.Key)), plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds(), []waiterReport{}}
 		for _, f := range w.First {
-			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), addrText(f.From), f.Mode,
+			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), plain.Addr(f.From), f.Mode,
 				f.Since.Milliseconds()})
 		}
 		list = append(list, r)
@@ -144,22 +152,34 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	page := lockPage{Locks: []lockReport{}}
+	page := lockPage{Locks: []lockReport{}, Quorum: true}
 	for start, scans := time.Now(), 0; ; scans++ {
-		next, locks, err := s.o.Locks(ctx, cursor, match, pageKeys)
+		found, err := s.o.Locks(ctx, cursor, match, pageKeys)
 		if err != nil {
 			return nil, err
 		}
-		for i := range locks {
-			page.Locks = append(page.Locks, lockReportOf(&locks[i]))
+		page.add(&found, s.o.Meter.fights.granted)
+		if found.Fault != nil {
+			page.Error = s.o.Explain(found.Fault)
 		}
-		if cursor = next; cursor == 0 || len(page.Locks) >= pageLocks || scans+1 >= pageScans ||
+		if cursor = found.Next; cursor == 0 || len(page.Locks) >= pageLocks || scans+1 >= pageScans ||
 			time.Since(start) > pageTime {
 			break
 		}
 	}
 	page.Cursor = strconv.FormatUint(cursor, 10)
 	return json.Marshal(&page)
+}
+
+// add adds what one scan has found. granted returns the ttl that a lock was granted with.
+func (p *lockPage) add(found *stat.LockPage, granted func(*stat.Lock) time.Duration) {
+	for i := range found.Locks {
+		l := lockReportOf(&found.Locks[i])
+		l.Granted = granted(&found.Locks[i]).Milliseconds()
+		p.Locks = append(p.Locks, l)
+	}
+	p.Seen, p.Masters = found.Seen, found.Masters
+	p.Quorum = p.Quorum && found.Fault == nil
 }
 
 func lockReportOf(l *stat.Lock) lockReport {

@@ -163,6 +163,11 @@ func (m *Meter) Note(e *stat.Event) {
 	}
 }
 
+// Holders returns the latest clients that were granted the lock of key through this proxy, the
+// latest first: at most three, of a key for which no two clients met in the last minutes only one,
+// and none if it is forgotten.
+func (m *Meter) Holders(key string) []stat.Holder { return m.fights.holders(key) }
+
 // Relayed notes how long the upstream took to answer a command of group.
 func (m *Meter) Relayed(group string, took time.Duration) {
 	if h := m.relayed[group]; h != nil {

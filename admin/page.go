@@ -17,13 +17,10 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 	"'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-const scriptType = "text/javascript; charset=utf-8"
-
-// pageTypes maps the files of the page to their types.
+// pageTypes maps the endings of the files of the page to their types.
 var pageTypes = map[string]string{
-	"index.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": scriptType,
-	"chart.js": scriptType, "lists.js": scriptType, "locks.js": scriptType, "release.js": scriptType,
-	"table.js": scriptType, "text.js": scriptType, "icon.svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 // servePage serves a file of the page.
@@ -32,7 +29,7 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
 		name = "index.html"
 	}
-	kind, known := pageTypes[name]
+	kind, known := pageTypes[path.Ext(name)]
 	content, err := pageFiles.ReadFile(path.Join("page", name))
 	if !known || err != nil {
 		http.NotFound(w, r)

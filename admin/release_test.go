@@ -188,12 +188,12 @@ func TestReportContents(t *testing.T) {
 	}
 	first := got.Waiting[0].First
 	if got.Host != "host-1" || got.Listen[0] != "127.0.0.1:6380" || len(first) != 3 ||
-		got.NoRelease != "NOPERM not here" || got.Waiting[0].Key != `a\x00` ||
+		got.NoRelease != "NOPERM not here" || got.Waiting[0].Key != `a\x00` || got.Waiting[0].Hex != "6100" ||
 		first[0] != (waiterReport{"</script>", "10.0.0.9:7", "shared", 1000}) ||
 		first[1].From != "Unix socket" || first[2].From != "" {
 		t.Errorf("got %+v", got)
 	}
-	if len(got.Fought) != 1 || got.Fought[0].Key != "<i>" || len(got.Faults) != 2 {
+	if len(got.Fought) != 1 || got.Fought[0].Key != "<i>" || got.Fought[0].Hex != "3c693e" || len(got.Faults) != 2 {
 		t.Errorf("fought over %+v, errors %+v", got.Fought, got.Faults)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"lockproxy/stat"
 )
 
-// Options configure a Server. Meter, State and Locks are required. Functions must be safe for
+// Options configure a Server. Meter, State, Waiting, Locks and Why are required. Functions must be safe for
 // concurrent use.
 type Options struct {
 	Meter   *Meter
@@ -28,12 +28,14 @@ type Options struct {
 
 	// State is called every second and for every scrape.
 	State func() State
-	// Waiting returns the keys with the most waiting clients, at most limit. It is called every
-	// second while a page is open.
+	// Waiting returns the keys with the longest waits and those with the most waiting clients, at
+	// most limit. It is called every second while a page is open.
 	Waiting func(limit int) []stat.Waiting
-	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the
-	// next page, 0 after the last. It is called one call at a time, and only for an operator.
-	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
+	// Locks returns a page of the locks that match a pattern of Redis' SCAN. It is called one call at
+	// a time, and only for an operator.
+	Locks func(ctx context.Context, cursor uint64, match string, count int) (stat.LockPage, error)
+	// Why returns who holds a key and who waits for it. It is called only for an operator.
+	Why func(ctx context.Context, key string) (stat.Why, error)
 	// Refusals returns what the lock listener has refused. It is called every second while a page is
 	// open. Nil: there is no such listener.
 	Refusals func() []stat.Refusal
@@ -78,7 +80,9 @@ type Server struct {
 	http     *http.Server
 	registry *prometheus.Registry
 	stream   stream
+	drops    drops
 	locks    lockList
+	whys     chan struct{} // holds a value for each question that is being answered
 	wg       sync.WaitGroup
 	done     chan struct{} // closed by Close
 	once     sync.Once
@@ -95,7 +99,8 @@ func New(o Options) *Server {
 	if o.Explain == nil {
 		o.Explain = error.Error
 	}
-	s := &Server{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version)}
+	s := &Server{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version),
+		whys: make(chan struct{}, maxWhys)}
 	s.locks.init()
 	s.stream.done = s.done
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
@@ -137,6 +142,7 @@ func (s *Server) sample() {
 		}
 		now := time.Now()
 		state := s.o.State()
+		s.drops.note(state.Masters, now)
 		sample := samples.next(state, now)
 		s.stream.publish(sample, func() []byte { return s.report(&state, &sample, now) })
 	}

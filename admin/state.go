@@ -17,10 +17,11 @@ type State struct {
 	Load     stat.Load
 	Draining bool // the proxy is ending
 
-	Waiters      int // clients that wait for a lock
-	WaitedKeys   int // keys that they wait for
-	Followers    int // clients that wait for another holder of a lock
-	SessionLocks int // locks that are renewed for their connection
+	Waiters      int           // clients that wait for a lock
+	WaitedKeys   int           // keys that they wait for
+	LongestWait  time.Duration // of the client that has waited longest; 0: none waits
+	Followers    int           // clients that wait for another holder of a lock
+	SessionLocks int           // locks that are renewed for their connection
 }
 
 // Upstream is the status of the upstream, by a PING each second.
@@ -34,12 +35,13 @@ type Upstream struct {
 // votes counts the masters.
 func (s *State) votes() stat.Votes { return stat.CountVotes(s.Masters) }
 
-// missing says what keeps the proxy from serving clients, a line each.
-func (s *State) missing() (lines []string) {
+// missing says what keeps the proxy from relaying commands, and with locks from granting locks, a
+// line each.
+func (s *State) missing(locks bool) (lines []string) {
 	if s.Draining {
 		lines = append(lines, "the proxy is ending")
 	}
-	if v := s.votes(); !v.Majority() {
+	if v := s.votes(); locks && !v.Majority() {
 		lines = append(lines, fmt.Sprintf("%d of %d masters can vote, %d needed", v.Voting, v.Masters, v.Needed()))
 		for _, m := range s.Masters {
 			if m.State != stat.StateVoting {

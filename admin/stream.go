@@ -119,11 +119,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 type report struct {
 	Now int64 `json:"now"`
 	proxyReport
-	Missing  []string `json:"missing"` // what keeps the proxy from being ready
-	Draining bool     `json:"draining"`
+	Problems []problem `json:"problems"` // the worst first
+	Draining bool      `json:"draining"`
 	votesReport
-	Lateness string         `json:"lateness"` // of this process, if it was late a moment ago
-	Unsent   int            `json:"unsent"`   // LOCKs that wait to be sent to the masters
+	Unsent   int            `json:"unsent"` // LOCKs that wait to be sent to the masters
 	Masters  []masterReport `json:"masters"`
 	Upstream upstreamReport `json:"upstream"`
 	clientsReport
@@ -185,20 +184,19 @@ type upstreamReport struct {
 }
 
 func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
-	votes := state.votes()
+	votes, waits := state.votes(), s.o.Waiting(shownWaiting)
 	r := report{
 		Now: now.UnixMilli(),
 		proxyReport: proxyReport{s.o.Started.UnixMilli(), s.o.Version, s.o.Host, append([]string{}, s.o.Listen...),
 			s.whyNoRelease()},
-		Missing:     append([]string{}, state.missing()...),
+		Problems:    state.problems(waits, s.drops.recent(), now),
 		Draining:    state.Draining,
 		votesReport: votesReport{votes.Voting, votes.Slow, votes.Spare(), votes.String()},
-		Lateness:    state.Load.Lateness(now),
 		Unsent:      state.Load.Waiting,
 		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT),
 			state.Traffic.Upstreams, state.Traffic.Unanswered},
 		clientsReport: clientsReport{state.Traffic.Clients, state.Waiters, state.WaitedKeys, state.SessionLocks,
-			state.Followers, waitingReports(s.o.Waiting(shownWaiting))},
+			state.Followers, waitingReports(waits)},
 		Fought:  s.o.Meter.fights.reports(now),
 		Refused: s.refusals(now),
 		Faults:  faultReports(s.o.Meter.faults(state.Masters)),
@@ -234,7 +232,7 @@ func (s *Server) refusals(now time.Time) []refusalReport {
 	}
 	list := []refusalReport{}
 	for _, r := range s.o.Refusals() {
-		list = append(list, refusalReport{r.Reason, r.SHA1, r.Text, plain.Escape(r.Library), addrText(r.Client), r.Count,
+		list = append(list, refusalReport{r.Reason, r.SHA1, r.Text, plain.Escape(r.Library), plain.Addr(r.Client), r.Count,
 			max(now.Sub(r.Last), 0).Milliseconds()})
 	}
 	return list

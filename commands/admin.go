@@ -24,7 +24,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 	proxy := &proxyArgs{rest: argv[1:]}
 	a.sub, a.proxy = strings.ToLower(string(argv[0])), proxy
 	counts := map[string][2]int{"help": {0, 0}, "info": {0, 1}, "masters": {0, 0},
-		"locks": {1, 5}, "release": {1, 1}, "admit": {1, 2}}
+		"locks": {1, 5}, "waiters": {1, 1}, "why": {1, 1}, "release": {1, 1}, "admit": {1, 2}}
 	count, known := counts[a.sub]
 	switch {
 	case !known:
@@ -42,7 +42,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 		}
 	case "locks":
 		proxy.page, err = parsePage(proxy.rest)
-	case "release":
+	case "release", "waiters", "why":
 		a.key, err = p.parseKey(proxy.rest[0])
 	}
 	return a, err
@@ -50,7 +50,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 
 // errSubcommand is the reply to a subcommand that there is not.
 func errSubcommand(wrote string) error {
-	near := plain.Nearest(wrote, []string{"HELP", "INFO", "MASTERS", "LOCKS", "RELEASE", "ADMIT"})
+	near := plain.Nearest(wrote, []string{"HELP", "INFO", "MASTERS", "LOCKS", "WAITERS", "WHY", "RELEASE", "ADMIT"})
 	if wrote = plain.Short(wrote); near != "" {
 		//lint:ignore ST1005 Redis words it so
 		return fmt.Errorf("ERR unknown subcommand '%s'. Did you mean %s? Try LOCKPROXY HELP.", wrote, near)
@@ -115,8 +115,8 @@ type operators struct {
 	left         *leftCounter
 }
 
-// proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
-// | ADMIT master
+// proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | WAITERS key
+// | WHY key | RELEASE key | ADMIT master
 func (o *operators) proxy(c *call) {
 	switch c.sub {
 	case help:
@@ -129,6 +129,10 @@ func (o *operators) proxy(c *call) {
 		o.masters(c)
 	case "locks":
 		o.locks(c)
+	case "waiters":
+		o.waiters(c)
+	case "why":
+		o.why(c)
 	case "release":
 		o.release(c)
 	case "admit":

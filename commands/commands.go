@@ -43,7 +43,9 @@ type Watcher interface {
 // documents the methods.
 type Inspector interface {
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
+	View(ctx context.Context, key string) (quorum.View, error)
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
+	ScanSeen(ctx context.Context, cursor uint64, match string, count int) (quorum.Page, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
 	Masters() []stat.Master
 	Admit(ctx context.Context, name string) error
@@ -83,6 +85,7 @@ type Options struct {
 	MaxTTL    time.Duration
 	Tunable   // at the start
 
+	Name        string     // of this proxy, for Why
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
 	MaxClients  func() int // how many may be, for LOCKPROXY INFO; nil: 0
@@ -90,7 +93,10 @@ type Options struct {
 	// ends. It delays the command, so it must be fast. It must not block or call the Service. May
 	// be nil.
 	Report func(stat.Event)
-	Log    *zap.Logger
+	// Holders returns the latest clients that were granted the lock of a key through this proxy, the
+	// latest first. Nil: they are not recorded.
+	Holders func(key string) []stat.Holder
+	Log     *zap.Logger
 }
 
 // Service runs the commands and keeps their state between calls. Safe for concurrent use.

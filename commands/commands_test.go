@@ -35,6 +35,7 @@ type fakeLocker struct {
 	read   quorum.Held   // what ReadAsync says
 	slack  time.Duration // of a lease with Value over its TTL
 	info   quorum.Info
+	view   quorum.View
 	found  []quorum.Info // by Scan; nil: info
 	block  chan struct{}
 	begun  atomic.Int32 // commands that Begin began
@@ -129,6 +130,20 @@ func (f *fakeLocker) Scan(_ context.Context, cursor uint64, match string, count 
 		return 7, []quorum.Info{f.info}, f.err
 	}
 	return 7, slices.Clone(f.found), f.err
+}
+
+func (f *fakeLocker) ScanSeen(ctx context.Context, cursor uint64, match string, count int) (quorum.Page, error) {
+	next, found, err := f.Scan(ctx, cursor, match, count)
+	fault, _ := errors.AsType[*quorum.NoQuorumError](err)
+	if fault != nil {
+		return quorum.Page{Next: next, Locks: found, Seen: fault.Answered, Fault: fault}, nil
+	}
+	return quorum.Page{Next: next, Locks: found, Seen: 3}, err
+}
+
+func (f *fakeLocker) View(_ context.Context, key string) (quorum.View, error) {
+	f.note("view %q", key)
+	return f.view, nil
 }
 
 func (f *fakeLocker) ReleaseKey(_ context.Context, key string) (bool, error) {

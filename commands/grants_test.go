@@ -111,7 +111,8 @@ func TestAge(t *testing.T) {
 		aged bool
 	}{{"LOCKINFO other", false}, {"LOCK job 5s", true}, {"EXTEND job " + aToken.String() + " 5s", true}, {"UNLOCK job " + aToken.String(), false}} {
 		ask(t, c, r, strings.Fields(step.send)...)
-		if _, locks, err := service.Locks(t.Context(), 0, "", 1); err != nil || len(locks) != 1 || (locks[0].Age > 0) != step.aged {
+		page, err := service.Locks(t.Context(), 0, "", 1)
+		if locks := page.Locks; err != nil || len(locks) != 1 || (locks[0].Age > 0) != step.aged {
 			t.Errorf("after %s: %v, %v; want an age: %v", step.send, locks, err, step.aged)
 		}
 	}

@@ -241,11 +241,16 @@ func TestSlotsReply(t *testing.T) {
 		quorum.Limited: head + "mode limit holders :2" + list,
 		quorum.Shared:  head + "mode shared holders :2",
 		quorum.Kept:    head + "mode kept holders :2",
+		quorum.Foreign: head + "mode foreign holders :2 type hash",
 	} {
 		locker.info = quorum.Info{Key: "a", Held: 3, Masters: 5, TTL: 2 * time.Second, Fence: 9, Mode: mode, Holders: 2}
 		fields := 8
-		if mode == quorum.Limited {
+		switch mode {
+		case quorum.Limited:
 			locker.info.Slots = slots
+			fields++
+		case quorum.Foreign:
+			locker.info.Type = "hash"
 			fields++
 		}
 		if got := ask(t, c, r, "LOCKINFO", "a"); got != fmt.Sprintf("*%d %s", 2*fields, want) {

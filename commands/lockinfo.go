@@ -65,11 +65,14 @@ func (c *call) writeLock(l *stat.Lock, withKey bool) {
 	if !withKey {
 		fields = fields[1:]
 	}
-	limited := l.Mode == quorum.Limited.String()
-	if limited {
+	limited, foreign := l.Mode == quorum.Limited.String(), l.Mode == quorum.Foreign.String()
+	if limited || foreign {
 		more = 1
 	}
 	c.writeFields(fields, more)
+	if foreign {
+		c.writeText("type", l.Type)
+	}
 	if limited {
 		c.writeBulk("slots")
 		c.writeArray(len(r.Slots))

@@ -90,7 +90,7 @@ func (p *permissions) asksPermission(c *call) bool {
 // checkAdmin returns an error if the command needs admin-commands and does not have them.
 func (p *permissions) checkAdmin(c *call) error {
 	switch c.sub {
-	case "locks", "release", "admit", infoAdopt:
+	case "locks", "waiters", "why", "release", "admit", infoAdopt:
 		if !p.now().AdminCommands && !c.onUnixSocket() {
 			return denialf("NOPERM LOCKPROXY %s needs admin-commands: on, or a connection to a Unix socket of the proxy",
 				strings.ToUpper(c.sub))

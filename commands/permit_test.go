@@ -81,6 +81,9 @@ func TestPermission(t *testing.T) {
 		{"LOCKPROXY RELEASE job", ":1", "default lock:job"},
 		{"LOCKPROXY RELEASE no", refused, "default lock:no"},
 		{"LOCKPROXY RELEASE unasked", "-NOPERM lock-acl: connection refused", "default lock:unasked"},
+		{"LOCKPROXY WAITERS job", "*0", "default lock:job"},
+		{"LOCKPROXY WAITERS no", refused, "default lock:no"},
+		{"LOCKPROXY WHY no", refused, "default lock:no"},
 		{"LOCKPROXY RELEASE", "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
 		{"LOCKPROXY ADMIT m1", "+OK", "default CONFIG SET"},
 	} {

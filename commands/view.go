@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"lockproxy/plain"
 	"lockproxy/quorum"
@@ -18,32 +19,37 @@ type Counts struct {
 	Followers    int // clients that wait for a change of its holder
 	WaitedKeys   int // keys that they wait for
 	SessionLocks int
+	LongestWait  time.Duration // of the client that has waited longest; 0: none waits
 }
 
 // Counts returns the numbers of this moment.
 func (o *operators) Counts() (c Counts) {
 	c.Waiters, c.WaitedKeys = o.queues.Total()
+	c.LongestWait = o.queues.LongestWait()
 	c.Followers = o.followers.count()
 	c.SessionLocks = o.sessionLocks.Count()
 	return c
 }
 
-// Waiting returns the keys with the most waiting clients, at most limit.
+// Waiting returns the keys with the longest waits and those with the most waiting clients, at most limit.
 func (o *operators) Waiting(limit int) []stat.Waiting { return o.queues.Longest(limit) }
 
-// Locks returns a page of locks: see Quorum.Scan.
-func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
-	count int) (next uint64, locks []stat.Lock, err error) {
-	next, found, err := o.opts.Inspector.Scan(ctx, cursor, match, count)
-	for _, info := range found {
+// Locks returns a page of locks: see Quorum.ScanSeen.
+func (o *operators) Locks(ctx context.Context, cursor uint64, match string, count int) (stat.LockPage, error) {
+	found, err := o.opts.Inspector.ScanSeen(ctx, cursor, match, count)
+	page := stat.LockPage{Next: found.Next, Seen: found.Seen, Masters: len(o.opts.Inspector.Masters())}
+	if found.Fault != nil {
+		page.Fault = found.Fault
+	}
+	for _, info := range found.Locks {
 		l := lockOf(&info, o.queues.Waiters(info.Key))
 		// without a fence it could be the age of an earlier lock of the key
 		if info.Fence != 0 && info.Mode == quorum.Exclusive {
 			l.Age = o.grants.age(info.Key, info.Fence)
 		}
-		locks = append(locks, l)
+		page.Locks = append(page.Locks, l)
 	}
-	return next, locks, err
+	return page, err
 }
 
 // lockOf returns a lock for operators and for clients that ask. waiting is how many clients wait for
@@ -51,7 +57,7 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 func lockOf(info *quorum.Info, waiting int) stat.Lock {
 	return stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
 		Fence: info.Fence, Held: info.Held, Masters: info.Masters, TTL: info.TTL, Waiting: waiting, Slots: info.Slots,
-		Adopted: info.Adopted}
+		Adopted: info.Adopted, Type: info.Type}
 }
 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow

@@ -8,8 +8,9 @@ import (
 // errAdminForm: the value has none of the forms that admin-listen accepts.
 var errAdminForm = errors.New("is not of the form host:port, https://host:port or unix:///path")
 
-// parseAdminListen parses host:port, http://host:port, https://host:port (TLS) or unix:///path.
-func parseAdminListen(s string) (Address, error) {
+// ParseAdmin parses an address of admin-listen: host:port, http://host:port, https://host:port (TLS)
+// or unix:///path.
+func ParseAdmin(s string) (Address, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
 		return parseListen(s)
@@ -38,7 +39,7 @@ func (v adminAddress) set(s string) error {
 		*v.field = Address{Network: off}
 		return nil
 	}
-	a, err := parseAdminListen(s)
+	a, err := ParseAdmin(s)
 	if err == nil {
 		*v.field = a
 		return nil

@@ -59,8 +59,8 @@ var table = []setting{
 		func(c *Config) value { return duration{&c.SessionLockDelay} }},
 	{"session-timeout", live, "disconnect a SESSION client after this much silence; 1s to 18h", "",
 		func(c *Config) value { return duration{&c.SessionTimeout} }},
-	{"admin-commands", live, "allow LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, and releases by the " +
-		"page; Unix sockets always may", "",
+	{"admin-commands", live, "allow LOCKPROXY LOCKS, WAITERS, WHY, RELEASE, ADMIT and the page's releases on " +
+		"network listeners; Unix sockets always may", "",
 		func(c *Config) value { return boolean{&c.AdminCommands, "on", "off"} }},
 	{"upstream-dial-timeout", restart, "how long connecting to the upstream may take, TLS and AUTH included", "",
 		func(c *Config) value { return duration{&c.UpstreamDialTimeout} }},

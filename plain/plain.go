@@ -61,3 +61,14 @@ func IsTerminal(w io.Writer) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
+
+// Addr returns the address of a client: empty if it is nil, and "Unix socket" for any Unix socket.
+func Addr(a net.Addr) string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Network() == "unix":
+		return "Unix socket"
+	}
+	return Escape(a.String())
+}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -109,6 +110,9 @@ type NoQuorumError struct {
 	// processor: masters that seem silent may have answered in time. 0: it was not late, or no
 	// master was silent.
 	Late time.Duration
+	// Seen is what a minority has, of Inspect: the holder that most of the masters that answered
+	// have, or a Foreign key. It may have ended on the others. Nil: they have nothing.
+	Seen *Info
 }
 
 // Error is Text with the names of the masters.
@@ -118,8 +122,8 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
 // Text returns the message for a client: how many masters can vote, how many are needed, and the
-// faults of the others and of this process. With showMasters false it calls a master by its place,
-// "master 1" for the first. It fits in one line of an error reply.
+// faults of the others and of this process, and what a minority has seen. With showMasters false it
+// calls a master by its place, "master 1" for the first. It fits in one line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
@@ -132,15 +136,36 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 		if !showMasters {
 			name = placeOf(m.Index)
 		}
-		b.WriteString(separator + plain.Short(name) + " " + m.reason(showMasters))
+		b.WriteString(separator + plain.Short(name) + " " + m.Text(showMasters))
 		separator = "; "
+	}
+	if e.Seen != nil {
+		b.WriteString(separator + e.Seen.seen())
 	}
 	return b.String()
 }
 
-// reason returns the fault of the master. It cuts texts of other programs, but not our own, which
-// end with the remedy.
-func (e MasterError) reason(showMasters bool) string {
+// seen describes what a minority has: "seen on 2 of 5: exclusive, fence 42, owner me, 11900ms left".
+func (i *Info) seen() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seen on %d of %d: ", i.Held, i.Masters)
+	if i.Mode == Foreign {
+		fmt.Fprintf(&b, "a key that is no lock, type %s", cmp.Or(plain.Short(i.Type), "not known"))
+	} else {
+		fmt.Fprintf(&b, "%s, fence %d", i.Mode, i.Fence)
+		if i.Owner != "" {
+			b.WriteString(", owner " + i.Owner)
+		}
+	}
+	if i.TTL < 0 {
+		return b.String() + ", without an expiry"
+	}
+	return b.String() + fmt.Sprintf(", %dms left", i.TTL.Milliseconds())
+}
+
+// Text returns the fault of the master without its name. It cuts texts of other programs, but not
+// our own, which end with the remedy. With showMasters false it calls other masters by their places.
+func (e MasterError) Text(showMasters bool) string {
 	named, ok := errors.AsType[admission.Named](e.Err)
 	switch {
 	case !ok:

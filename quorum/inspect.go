@@ -30,7 +30,12 @@ type Info struct {
 	Owner string
 	// Adopted says that the lock was taken with Request.Value.
 	Adopted bool
-	Mode    Mode
+	// Mode is Foreign for a key that is no lock and lies on so many masters that no majority can
+	// grant. Then Held counts these masters, TTL is the time until a majority can grant, and
+	// Holders is 0.
+	Mode Mode
+	// Type is the type of a Foreign key in Redis' words: "hash", "list" ...
+	Type string
 	// Holders is the number of holders.
 	Holders int
 	// Slots are the taken slots of a Limited lock, in order.
@@ -39,31 +44,20 @@ type Info struct {
 
 // Inspect asks every master for the holders of key, and returns the token that holds a majority,
 // without its secret. The value of another Redlock library counts as a token. It waits for all
-// masters that make progress, a second at most.
+// masters that make progress, a second at most. Only for a Foreign key it asks once more.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if the silent
-// masters could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
+// masters could make a majority for some token, or for a Foreign key that others have; its Seen is
+// what the other masters have. context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
-	q.calls.enter()
-	defer q.calls.leave()
-	begun := time.Now()
-	r, err := q.fleet.survey(ctx, wire.Inspect, key)
-	if err != nil {
+	l, err := q.look(ctx, key)
+	switch {
+	case err != nil:
 		return Info{}, err
+	case l.fault != nil:
+		return Info{}, l.fault
 	}
-	values := make([]wire.Inspected, len(r.answers))
-	for i, a := range r.answers {
-		if a.found != nil {
-			values[i] = *a.found
-		}
-	}
-	info, most := winner(values)
-	info.Key = key
-	silent := len(values) - r.tally.answered()
-	if maj := majority(len(values)); info.Held == 0 && (silent > len(values)-maj || most+silent >= maj) {
-		return Info{}, q.fleet.noQuorum(r.answers, time.Since(begun))
-	}
-	return info, nil
+	return l.info, nil
 }
 
 // ReleaseKey deletes the lock of key on every master that answers, for any holder, and reports

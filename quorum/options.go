@@ -106,6 +106,7 @@ const (
 	Shared    = wire.Shared    // any number of holders that are all Shared
 	Limited   = wire.Limited   // at most Request.Limit holders, each with a slot of its own
 	Kept      = wire.Kept      // of Info only: released and closed for a while, see Release
+	Foreign   = wire.Foreign   // of Info only: a key that is no lock, in the way of every lock
 )
 
 const (

@@ -41,8 +41,31 @@ var ErrInvalidCursor = errors.New("invalid cursor")
 func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count int) (
 	next uint64, locks []Info, err error,
 ) {
+	found, err := q.ScanSeen(ctx, cursor, match, count)
+	if err == nil && found.Fault != nil {
+		err = found.Fault
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return found.Next, found.Locks, nil
+}
+
+// Page is the result of ScanSeen.
+type Page struct {
+	Next  uint64
+	Locks []Info
+	Seen  int // masters that answered
+	// Fault is nil if Locks are the locks that hold a majority. Otherwise less than a majority
+	// answered, and Locks are what most of these masters have: Held counts them.
+	Fault *NoQuorumError
+}
+
+// ScanSeen is Scan, but without a quorum it returns the locks that a minority has. Its errors are
+// ErrInvalidCursor and context.Cause(ctx).
+func (q *Quorum) ScanSeen(ctx context.Context, cursor uint64, match string, count int) (found Page, err error) {
 	if ctx.Err() != nil {
-		return 0, nil, context.Cause(ctx)
+		return found, context.Cause(ctx)
 	}
 	q.calls.enter()
 	defer q.calls.leave()
@@ -50,7 +73,7 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	case q.scans <- struct{}{}:
 		defer func() { <-q.scans }()
 	case <-ctx.Done():
-		return 0, nil, context.Cause(ctx)
+		return found, context.Cause(ctx)
 	}
 	if count < 1 {
 		count = defaultScan
@@ -63,20 +86,18 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	p := newPage(q.fleet)
 	defer p.close()
 	keys, at, next, err := p.scan(limited, cursor, globEscape(q.opts.KeyPrefix)+match, int64(min(count, maxScan)))
-	switch {
-	case err != nil:
-	case len(keys) == 0:
-		err = p.enough() // masters that do not answer may hold locks
-	default:
-		locks, err = p.inspect(limited, keys, at)
+	if err == nil && len(keys) > 0 {
+		found.Locks = p.inspect(limited, keys, at)
 	}
 	if ctx.Err() != nil {
-		return 0, nil, context.Cause(ctx)
+		return Page{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return 0, nil, err
+		return Page{}, err
 	}
-	return next, locks, nil
+	found.Next = next
+	found.Seen, found.Fault = p.enough() // masters that do not answer may hold locks
+	return found, nil
 }
 
 // page is one Scan under way.
@@ -169,7 +190,7 @@ func (p *page) scan(ctx context.Context, cursor uint64, match string, count int6
 		}
 		return p.ours(found), at, next, nil
 	}
-	return nil, 0, 0, p.enough()
+	return nil, 0, 0, nil
 }
 
 // ours drops keys that are named twice, and keys that are no lock by their name.
@@ -180,18 +201,17 @@ func (p *page) ours(found []string) []string {
 	})
 }
 
-// enough returns an error unless a majority has answered so far.
-func (p *page) enough() error {
-	up := 0
+// enough returns how many masters have answered so far, and a fault unless they are a majority.
+func (p *page) enough() (up int, fault *NoQuorumError) {
 	for _, a := range p.answers {
 		if a.state == answerYes {
 			up++
 		}
 	}
 	if up < majority(len(p.answers)) {
-		return p.fleet.noQuorum(p.answers, scanTime)
+		return up, p.fleet.noQuorum(p.answers, scanTime)
 	}
-	return nil
+	return up, nil
 }
 
 // globEscape escapes a prefix for a pattern.

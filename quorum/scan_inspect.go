@@ -14,8 +14,9 @@ import (
 )
 
 // inspect asks all masters for keys that master at holds, and returns the locks that hold a
-// majority. It leaves out locks that an earlier master holds too: that master has shown them.
-func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, error) {
+// majority; if less than a majority answers, what most of these masters have. It leaves out locks
+// that an earlier master holds too: that master has shown them.
+func (p *page) inspect(ctx context.Context, keys []string, at int) (locks []Info) {
 	byMaster := make([][]wire.Inspected, len(p.clients)) // each by key; nil without an answer
 	var wg sync.WaitGroup
 	for i := range p.clients {
@@ -27,10 +28,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 		})
 	}
 	wg.Wait()
-	if err := p.enough(); err != nil {
-		return nil, err
-	}
-	var locks []Info
+	_, fault := p.enough()
 	for k, key := range keys {
 		values := make([]wire.Inspected, len(byMaster))
 		for i := range byMaster {
@@ -39,13 +37,16 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 			}
 		}
 		info, _ := winner(values)
+		if fault != nil {
+			info, _ = mostHeld(values)
+		}
 		if info.Held == 0 || p.foundBefore(values, at) {
 			continue
 		}
 		info.Key = strings.TrimPrefix(key, p.fleet.opts.KeyPrefix)
 		locks = append(locks, info)
 	}
-	return locks, nil
+	return locks
 }
 
 // foundBefore reports whether a master before at, which was not skipped, has one of the holders

@@ -172,9 +172,12 @@ func (v *Values) ReadAsync(key string, done func(Held, error)) {
 			done(Held{}, err)
 			return
 		}
-		info, owner, _ := winnerWithOwner(values)
+		info, latest, _ := winnerOf(values, majority(len(values)))
 		h := Held{Held: info.Held > 0, Fence: info.Fence, Rest: info.TTL}
-		if h.Value, h.Adopted = wire.ValueOf(owner); !h.Adopted {
+		if latest != nil {
+			h.Value, h.Adopted = wire.ValueOf(latest.Owner)
+		}
+		if !h.Adopted {
 			h.Value = ""
 		} else if h.Rest > 0 {
 			h.Rest = wire.Promised(h.Rest)

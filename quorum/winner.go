@@ -31,17 +31,22 @@ type tallied struct {
 // master. A place that is closed counts only if there is no other holder. Held is 0 if no holder
 // has a majority. most is the largest number of masters that have one holder.
 func winner(values []wire.Inspected) (info Info, most int) {
-	info, _, most = winnerWithOwner(values)
+	info, _, most = winnerOf(values, majority(len(values)))
 	return info, most
 }
 
-// winnerWithOwner is winner, and returns the owner of the winning token as the masters have it,
-// with the value of an adopted lock.
-func winnerWithOwner(values []wire.Inspected) (info Info, owner string, most int) {
+// mostHeld is winner for answers of a minority: it returns the holder that most masters have.
+func mostHeld(values []wire.Inspected) (info Info, latest *tallied) {
+	_, most := winner(values)
+	info, latest, _ = winnerOf(values, max(most, 1))
+	return info, latest
+}
+
+// winnerOf is winner for maj masters in place of a majority. latest is the winning token, nil
+// without one.
+func winnerOf(values []wire.Inspected, maj int) (info Info, latest *tallied, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)
-	maj := majority(len(values))
-	var latest *tallied
 	for _, t := range all {
 		most = max(most, t.masters)
 		if t.masters < maj {
@@ -57,7 +62,7 @@ func winnerWithOwner(values []wire.Inspected) (info Info, owner string, most int
 		info.TTL = max(info.TTL, t.ttl(maj))
 	}
 	if latest == nil {
-		return info, "", most
+		return info, nil, most
 	}
 	info.Held, info.Fence, info.Mode = latest.masters, latest.Fence, latest.mode()
 	info.Owner, info.Adopted = label(latest.Owner)
@@ -68,7 +73,7 @@ func winnerWithOwner(values []wire.Inspected) (info Info, owner string, most int
 		info.Slots = slotsOf(all, maj)
 	}
 	info.TTL, info.Latest = infoTTL(info.TTL), infoTTL(latest.ttl(maj))
-	return info, latest.Owner, most
+	return info, latest, most
 }
 
 // label returns an owner in printable form. The value of an adopted lock is a secret, so its label

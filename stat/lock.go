@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Lock is this proxy's view of a lock that holds a majority.
+// Lock is this proxy's view of a lock that holds a majority, or of a key that is in its way.
 type Lock struct {
 	Key     string
-	Mode    string // "exclusive", "shared", "limit" or "kept"
-	Holders int    // the following are of the latest one
+	Mode    string // "exclusive", "shared", "limit", "kept", or "foreign" for a key that is no lock
+	Type    string // of "foreign": the type of the key, as Redis names it
+	Holders int    // the following are of the latest one; 0: "foreign"
 	Owner   string
 	Fence   uint64
 	Held    int           // masters on which it is

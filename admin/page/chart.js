@@ -60,7 +60,8 @@ export class Chart {
     const width = this.svg.clientWidth;
     if (!width || document.hidden) return;
     const end = this.end(), from = end - seconds * 1000;
-    const values = this.lines.flatMap(line => this.samples.map(line.of)).filter(v => v !== null);
+    this.shown = this.samples.filter(s => s.at >= from); // of a proxy that was late, samples go further back
+    const values = this.lines.flatMap(line => this.shown.map(line.of)).filter(v => v !== null);
     const ceiling = nice(Math.max(this.least, ...values));
     const x = at => left + (at - from) / (seconds * 1000) * (width - left - right);
     const y = v => top + (1 - v / ceiling) * (height - top - bottom);
@@ -87,7 +88,7 @@ export class Chart {
   path(line, i, x, y) {
     let d = '', area = '', start = null, last = null;
     const close = () => { if (start !== null) area += `V${y(0)}H${x(start)}Z`; };
-    for (const s of this.samples) {
+    for (const s of this.shown) {
       const v = line.of(s);
       if (v === null || last !== null && s.at - last > 5000) { close(); start = null; }
       last = s.at;

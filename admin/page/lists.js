@@ -2,7 +2,9 @@
 
 import {el, number, plural, set, show, span} from './text.js';
 import {Table, fold} from './table.js';
+import {link} from './why.js';
 
+const longWait = 60000; // from here on a wait is a problem
 const $ = id => document.getElementById(id);
 const dash = (cell, text, title) => {
   set(cell, text || '–');
@@ -10,37 +12,33 @@ const dash = (cell, text, title) => {
   cell.title = title || text || '';
 };
 
-export function keyCell(cell, row) {
-  set(cell, row.key);
-  cell.title = row.key;
-}
-
 function waiterText(w) {
   return [w.owner || 'no label', w.from, w.mode === 'exclusive' ? '' : w.mode, 'for ' + span(w.since_ms)].filter(Boolean).join(' · ');
 }
 
 const waiting = new Table($('waiting'), {
-  caption: 'keys waited for', id: r => r.key, sort: 1, down: true, size: 10, className: 'stack',
+  caption: 'keys waited for', id: r => r.hex, sort: 1, down: true, className: 'stack',
   columns: [
-    {name: 'Key', className: 'key', of: r => r.key, fill: keyCell},
+    {name: 'Key', className: 'key', of: r => r.key, fill: link},
+    {name: 'Longest', label: 'longest', className: 'num w-small', down: true, of: r => r.longest_ms, fill: (c, r) => {
+      set(c, span(r.longest_ms));
+      c.dataset.tone = r.longest_ms > longWait ? 'warn' : '';
+    }},
     {name: 'Clients', label: 'clients', className: 'num w-small', down: true, of: r => r.clients, fill: (c, r) => set(c, number(r.clients))},
-    {name: 'First for', label: 'first for', className: 'num w-small', down: true, of: r => r.longest_ms, fill: (c, r) => set(c, span(r.longest_ms))},
     {name: 'Who waits, from where, for how long', label: 'first', className: 'w-half who', of: r => r.first.length ? waiterText(r.first[0]) : '', fill: waiters},
   ],
 });
 
 function waiters(cell, r) {
   const more = r.first.slice(1).map(waiterText);
-  if (r.clients > r.first.length && more.length) more.push(`and ${number(r.clients - r.first.length)} more`);
+  if (r.clients > r.first.length) more.push(`and ${number(r.clients - r.first.length)} more: press the key`);
   fold(cell, r.first.length ? waiterText(r.first[0]) : '–', more);
 }
 
-// showWaiting shows the keys that clients of this proxy wait for, if they have the text.
-export function showWaiting(list, keys, text) {
-  set($('waiting-count'), keys ? plural(keys, 'key', 'keys') + (keys > list.length ? `, the ${list.length} longest lines` : '') : '');
-  const patterns = /[*?[]/.test(text || ''); // patterns are the masters' business
-  const matching = text && !patterns ? list.filter(w => w.key.includes(text)) : list;
-  waiting.update(matching, list.length ? 'No key with waiting clients matches.' : 'No client of this proxy waits for a lock.');
+// showWaiting shows the keys that clients of this proxy wait for.
+export function showWaiting(list, keys) {
+  set($('waiting-count'), keys ? plural(keys, 'key', 'keys') + (keys > list.length ? `, ${list.length} with the longest waits or the most clients` : '') : '');
+  waiting.update(list, 'No client of this proxy waits for a lock.');
 }
 
 function holderText(h) {
@@ -49,9 +47,9 @@ function holderText(h) {
 }
 
 const fought = new Table($('fought'), {
-  caption: 'contended keys', id: r => r.key, sort: 3, down: true, size: 10, className: 'stack',
+  caption: 'contended keys', id: r => r.hex, sort: 3, down: true, className: 'stack',
   columns: [
-    {name: 'Key', className: 'key', of: r => r.key, fill: keyCell},
+    {name: 'Key', className: 'key', of: r => r.key, fill: link},
     {name: 'Refused', label: 'refused', className: 'num w-small', down: true, of: r => r.refused, fill: (c, r) => set(c, number(r.refused))},
     {name: 'Waited', label: 'waited', className: 'num w-small', down: true, of: r => r.waited, fill: (c, r) => set(c, number(r.waited))},
     {name: 'Longest', label: 'longest', className: 'num w-small', down: true, of: r => r.longest_ms, fill: (c, r) => dash(c, r.waited ? span(r.longest_ms) : '')},
@@ -77,13 +75,14 @@ const meanings = {
   'reply denied': 'NOAUTH or NOPERM', 'session lost': 'it could not be renewed in time',
   'master LOADING': 'it reads its data after a start', 'master READONLY': 'it is a replica', 'master MISCONF': 'it cannot write to its disk',
   'master OOM': 'its memory is full', 'master NOAUTH': 'it wants a password', 'master NOPERM': 'the user may not do that there',
+  'master repairs dropped': 'releases and top-ups that were given up',
   'upstream refused': 'no server listens there', 'upstream timeout': 'no answer in time', 'upstream dns': 'the name is not known',
   'upstream tls': 'the TLS handshake failed', 'upstream auth': 'it refused the password', 'upstream closed': 'it closed the connection',
 };
 const name = r => r.source + ' ' + r.kind;
 
 const faults = new Table($('faults'), {
-  caption: 'errors by kind', id: name, sort: 3, down: true, size: 20, className: 'stack',
+  caption: 'errors by kind', id: name, sort: 3, down: true, className: 'stack',
   columns: [
     {name: 'Kind', className: 'key', of: r => r.kind},
     {name: 'Where', label: 'where', className: 'w-where', of: r => sources[r.source] || r.source},
@@ -108,7 +107,7 @@ const remedies = {
 };
 
 const refused = new Table($('refused'), {
-  caption: 'refused commands of lock libraries', id: r => r.reason + ' ' + r.sha1, sort: 3, down: true, size: 20, className: 'stack',
+  caption: 'refused commands of lock libraries', id: r => r.reason + ' ' + r.sha1, sort: 3, down: true, className: 'stack',
   columns: [
     {name: 'Reason', className: 'w-where', of: r => r.reason},
     {name: 'Latest', label: 'latest', className: 'w-half who', of: r => r.text, fill: (c, r) => fold(c, r.text, [[r.library || 'no library named', r.client, span(r.ago_ms) + ' ago'].join(' · ')])},

@@ -2,24 +2,23 @@
 
 import {el, number, plural, set, show, span} from './text.js';
 import {Table, button, fold} from './table.js';
-import {keyCell} from './lists.js';
 import * as release from './release.js';
+import * as why from './why.js';
 
 const refreshEvery = 5000;
-const atOnce = 500; // locks for one press of "Show more"
+const atOnce = 500; // locks for one press of Next on the last page
 const atMost = 5000; // locks in the page
 const $ = id => document.getElementById(id);
 
 let search = null; // the search that is shown; null before the first one
 let pages = 0; // how many pages are shown
 let cursor = '0';
-const longest = new Map(); // the longest time left that was seen of a lock
 let locks = []; // {..., seen: when the answer came, performance.now()}
 let masters = 0;
+let minority = ''; // what the list leaves out for want of a quorum
 let busy = false;
 
 export function setMasters(n) { masters = n; }
-export function searched() { return search; }
 
 async function ask(from) {
   const answer = await fetch('locks?' + new URLSearchParams({search, cursor: from}), {headers: {Accept: 'application/json'}});
@@ -27,6 +26,7 @@ async function ask(from) {
   const page = await answer.json(), seen = performance.now();
   cursor = page.cursor;
   pages++;
+  minority = page.quorum === false ? `Seen on ${page.seen} of ${plural(page.masters, 'master', 'masters')}, without a quorum: others may be missing.` : '';
   return page.locks.map(lock => ({...lock, seen}));
 }
 
@@ -35,17 +35,18 @@ async function ask(from) {
 async function load(more, unasked) {
   if (busy) return;
   busy = true;
-  $('search-go').disabled = $('more').disabled = true;
+  $('search-go').disabled = true;
   try {
     if (!more) { pages = 0; cursor = '0'; }
     const known = new Map(more ? locks.map(lock => [lock.hex, lock]) : []), before = known.size;
     do {
       for (const lock of await ask(cursor)) known.set(lock.hex, lock);
     } while (more && cursor !== '0' && known.size < Math.min(before + atOnce, atMost));
-    if (longest.size > 2 * atMost) longest.clear();
-    locks = [...known.values()].map(withMost);
+    locks = [...known.values()];
     render();
     if (!unasked) set($('told'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ', there are more' : ''));
+    set($('minority'), minority);
+    show($('minority'), minority !== '');
     set($('locks-hint'), pages > 1 ? 'Asked for again when you press Refresh.' : 'Asked for again every five seconds while you look.');
   } catch (err) {
     if (unasked && locks.length) set($('locks-hint'), 'The last refresh failed: ' + err.message);
@@ -55,34 +56,28 @@ async function load(more, unasked) {
     }
   } finally {
     busy = false;
-    $('search-go').disabled = $('more').disabled = false;
+    $('search-go').disabled = false;
   }
 }
 
 function message(text) {
   locks = [];
+  held.more = null;
   held.update(locks, text);
   set($('held-count'), '');
   set($('told'), text);
-  show($('more'), false);
 }
 
 function render() {
   set($('search-go'), 'Refresh');
-  if (!locks.length) message(cursor !== '0' ? 'None among the keys looked at so far.' : search ? 'No lock matches.' : 'No locks are held.');
-  else held.update(locks);
-  if (locks.length) set($('held-count'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ' so far' : ''));
-  show($('more'), cursor !== '0' && locks.length < atMost);
+  const more = cursor !== '0' && locks.length < atMost;
+  if (!locks.length && !more) message(search ? 'No lock matches.' : 'No locks are held.');
+  else {
+    held.more = more ? () => load(true) : null;
+    held.update(locks, 'None among the keys looked at so far.');
+    set($('held-count'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ' so far' : ''));
+  }
   tick();
-}
-
-// withMost adds the longest time left that was seen.
-function withMost(lock) {
-  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age does not reveal its ttl
-  const id = lock.hex + ' ' + lock.fence;
-  const most = Math.max(lock.ttl_ms + (young ? lock.age_ms : 0), longest.get(id) || 0, 1);
-  longest.set(id, most);
-  return {...lock, most};
 }
 
 // kind says who may hold the lock.
@@ -103,11 +98,12 @@ function ageCell(cell, lock) {
   cell.classList.toggle('nothing', lock.age_ms === null);
 }
 
-function leftCell(cell) {
+function leftCell(cell, lock) {
+  cell.title = lock.ttl_ms < 0 || lock.granted_ttl_ms ? '' : 'its ttl is not known: granted through another proxy, or too long ago';
   if (cell.bar) return;
   cell.text = el('span');
-  cell.bar = el('i');
-  cell.append(cell.text, el('div', 'bar', cell.bar));
+  cell.bar = el('div', 'bar', el('i'));
+  cell.append(cell.text, cell.bar);
 }
 
 function releaseCell(cell, lock) {
@@ -118,12 +114,9 @@ function releaseCell(cell, lock) {
 
 const numeric = (name, label, className, of, fill) => ({name, label, className: 'num ' + className, down: true, of, fill});
 const held = new Table($('held'), {
-  caption: 'locks held', id: lock => lock.hex, sort: 0, size: 100, className: 'held stack',
+  caption: 'locks held', id: lock => lock.hex, sort: 0, className: 'held stack',
   columns: [
-    {name: 'Key', className: 'key', of: lock => lock.key, fill: (c, lock) => {
-      keyCell(c, lock);
-      c.title = lock.key + (lock.fence === '0' ? '' : '\nfence ' + lock.fence);
-    }},
+    {name: 'Key', className: 'key', of: lock => lock.key, fill: why.link},
     {name: 'Owner', label: 'owner', className: 'w-owner', of: lock => lock.owner, fill: (c, lock) => {
       set(c, lock.owner || '–');
       c.title = lock.owner;
@@ -148,10 +141,9 @@ export function tick() {
   for (const [lock, cells] of held.visible()) {
     const passed = now - lock.seen, left = lock.ttl_ms - passed, cell = cells[6];
     set(cells[3], lock.age_ms === null ? '–' : span(lock.age_ms + passed));
-    set(cell.text, lock.ttl_ms < 0 ? 'no end' : left > 0 ? span(left) : 'over');
-    const share = lock.ttl_ms < 0 ? 1 : Math.min(Math.max(left / lock.most, 0), 1);
-    cell.bar.style.width = 100 * share + '%';
-    cell.bar.className = share < 0.2 ? 'low' : '';
+    const of = lock.granted_ttl_ms && lock.ttl_ms >= 0 ? ` of ${span(lock.granted_ttl_ms)}` : '';
+    set(cell.text, lock.ttl_ms < 0 ? 'no end' : left > 0 ? span(left) + of : 'over');
+    why.bar(cell.bar, lock.ttl_ms, left, lock.granted_ttl_ms);
     cell.parentNode.className = lock.ttl_ms >= 0 && left <= 0 ? 'gone' : '';
   }
 }
@@ -161,12 +153,16 @@ held.after = tick;
 // setRelease says whether locks can be released here, and if not, why.
 export function setRelease(reason) {
   $('held').classList.toggle('fixed', reason !== '');
+  release.allow(reason === '');
   set($('no-release'), reason ? 'Locks are not released here: ' + reason : '');
   show($('no-release'), reason !== '');
 }
 
 export function start() {
-  release.start(() => load(false, true));
+  release.start(() => {
+    if (search !== null) load(false, true);
+    why.refresh();
+  });
   $('search').addEventListener('submit', e => {
     e.preventDefault();
     search = $('search-text').value.trim();
@@ -174,7 +170,11 @@ export function start() {
     load(false);
   });
   $('search-text').addEventListener('input', () => set($('search-go'), search === $('search-text').value.trim() ? 'Refresh' : 'Show locks'));
-  $('more').addEventListener('click', () => load(true));
+  $('search-why').addEventListener('click', () => {
+    const key = $('search-text').value.trim();
+    if (key) why.open(key);
+    else $('search-text').focus();
+  });
   setInterval(tick, 250);
   setInterval(() => {
     const asked = search !== null && pages <= 1 && search === $('search-text').value.trim();

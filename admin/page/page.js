@@ -3,6 +3,7 @@
 import {Chart} from './chart.js';
 import * as lists from './lists.js';
 import * as locks from './locks.js';
+import * as why from './why.js';
 import {clock, el, long, number, plural, set, show, span} from './text.js';
 
 const keep = 300; // samples
@@ -33,6 +34,7 @@ function report(r) {
     draw();
   }
   health(r);
+  problems(r.problems);
   set($('where'), [r.host, ...r.listen].filter(Boolean).join(' · '));
   set($('version'), r.version);
   set($('quorum'), r.quorum);
@@ -41,7 +43,7 @@ function report(r) {
   upstream(r.upstream);
   tiles(r);
   locks.setRelease(r.no_release);
-  lists.showWaiting(r.waiting, r.waited_keys, locks.searched());
+  lists.showWaiting(r.waiting, r.waited_keys);
   lists.showFought(r.fought);
   lists.showFaults(r.faults, samples);
   lists.showRefused(r.refused);
@@ -57,15 +59,38 @@ function risk(r, away) {
 
 function health(r) {
   const away = r.masters.length - r.voting;
-  const [tone, text] = r.draining ? ['warn', 'Ending'] : r.missing.length ? ['bad', 'Not ready'] :
+  const bad = r.problems.some(p => p.tone === 'bad');
+  const [tone, text] = r.draining ? ['warn', 'Ending'] : bad ? ['bad', r.upstream.up ? 'No quorum' : 'Not ready'] :
     away || r.slow ? ['warn', 'Ready, ' + risk(r, away)] : ['good', 'Ready'];
   $('health').dataset.tone = tone;
   set($('health-text'), text);
   document.title = (tone === 'good' ? '' : text + ' · ') + (r.host ? r.host + ' · ' : '') + 'lockproxy';
-  show($('missing'), r.missing.length > 0);
-  $('missing').replaceChildren(...r.missing.map(line => el('li', '', line)));
-  show($('lateness'), r.lateness !== '');
-  set($('lateness'), r.lateness && `T${r.lateness.slice(1)}: is its machine short of processor time?`);
+}
+
+// problems shows what is wrong and what to do next. The rows stay while their texts change.
+function problems(list) {
+  const root = $('problems');
+  show(root, list.length > 0);
+  list.forEach((p, i) => {
+    if (!root.children[i]) root.append(problemRow());
+    const {text, key, act, more} = root.children[i].parts;
+    root.children[i].dataset.tone = p.tone;
+    set(text, p.text);
+    show(key, Boolean(p.hex));
+    if (p.hex) why.link(key, p);
+    set(act, p.do);
+    show(more, p.alert !== '');
+    set(more, p.alert);
+    more.setAttribute('href', 'operations#' + p.alert);
+  });
+  while (root.children.length > list.length) root.lastChild.remove();
+}
+
+function problemRow() {
+  const parts = {text: el('span', 'what'), key: el('span', 'key'), act: el('span'), more: el('a')};
+  const row = el('li', '', el('p', '', parts.text, ' ', parts.key), el('p', 'act', parts.act, ' ', parts.more));
+  row.parts = parts;
+  return row;
 }
 
 function card() {
@@ -175,6 +200,7 @@ function follow() {
 }
 
 locks.start();
+why.start();
 setInterval(tick, 250);
 document.addEventListener('visibilitychange', draw);
 follow();

@@ -5,6 +5,10 @@ import {plural, set} from './text.js';
 const $ = id => document.getElementById(id);
 let lock = null; // that the dialog is about
 let done = () => {};
+let may = false;
+
+export function allow(yes) { may = yes; }
+export function allowed() { return may; }
 
 // ask opens the dialog for a lock.
 export function ask(which, kind) {

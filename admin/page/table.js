@@ -1,25 +1,28 @@
-// A table that can be sorted by any column and shows a page of its rows at a time. Updates keep
-// the rows, so focus, selection and open details stay. All content is set as text, never as
-// markup.
+// A table that can be sorted by any column and shows a page of its rows at a time: every list of
+// the page is one. Updates keep the rows, so focus, selection and open details stay. All content is
+// set as text, never as markup.
 
 import {el, number, set, show} from './text.js';
 
-// The table calls the function in after when it has drawn its rows.
+const size = 25; // rows of a page, of every table
+
+// The table calls the function in after when it has drawn its rows. more is set while there are rows
+// that have not been asked for: Next calls it on the last page, and it returns when they are there.
 //
-// Columns are {name, label, of, fill, className, wide}: of returns the value to sort by, fill
+// Columns are {name, label, of, fill, className}: of returns the value to sort by, fill
 // writes the cell (by default the value of of), label precedes it on a phone. A column without of
 // cannot be sorted by.
 export class Table {
-  constructor(root, {caption, columns, id, sort, down, size = 50, className = ''}) {
+  constructor(root, {caption, columns, id, sort, down, className = ''}) {
     this.root = root;
     this.columns = columns;
     this.id = id;
-    this.size = size;
     this.page = 0;
     this.sort = sort;
     this.down = Boolean(down);
     this.rows = new Map();
     this.list = [];
+    this.more = null;
     const heads = columns.map((column, i) => this.head(column, i));
     this.heads = heads;
     this.body = role(el('tbody'), 'rowgroup');
@@ -62,7 +65,13 @@ export class Table {
     });
   }
 
-  turn(by) {
+  async turn(by) {
+    const most = this.pages() - 1;
+    if (by > 0 && this.page >= most) {
+      if (!this.more) return;
+      this.forth.disabled = true;
+      await this.more();
+    }
     this.page += by;
     this.draw();
     if (by < 0 ? this.back.disabled : this.forth.disabled) (by < 0 ? this.forth : this.back).focus();
@@ -75,23 +84,25 @@ export class Table {
     this.draw();
   }
 
+  pages() { return Math.max(Math.ceil(this.list.length / size), 1); }
+
   // visible lists the rows on this page with their cells.
   visible() { return this.shown.map(row => [row, this.rows.get(this.id(row)).cells]); }
 
   draw() {
     const {of} = this.columns[this.sort], sign = this.down ? -1 : 1;
     const sorted = [...this.list].sort((a, b) => sign * compare(of(a), of(b)) || compare(this.id(a), this.id(b)));
-    const size = innerWidth <= 640 ? Math.min(this.size, 25) : this.size;
-    const pages = Math.max(Math.ceil(sorted.length / size), 1);
+    const pages = this.pages();
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
     const from = this.page * size;
     this.shown = sorted.slice(from, from + size);
     show(this.table, sorted.length > 0);
     show(this.empty, !sorted.length);
-    show(this.pager, pages > 1);
-    set(this.where, `${number(from + 1)} to ${number(from + this.shown.length)} of ${number(sorted.length)}`);
+    show(this.pager, pages > 1 || this.more !== null);
+    const all = number(sorted.length) + (this.more ? ' so far' : '');
+    set(this.where, sorted.length ? `${number(from + 1)} to ${number(from + this.shown.length)} of ${all}` : 'none so far');
     this.back.disabled = this.page === 0;
-    this.forth.disabled = this.page === pages - 1;
+    this.forth.disabled = this.page === pages - 1 && !this.more;
     this.place();
     if (this.after) this.after();
   }

@@ -55,3 +55,11 @@ export function plural(n, one, many) {
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false});
 }
+
+// encoded is a key as a part of an address, from its bytes in hex.
+export function encoded(hex) {
+  return hex.replace(/../g, pair => {
+    const c = String.fromCharCode(parseInt(pair, 16));
+    return /[A-Za-z0-9:._~-]/.test(c) ? c : '%' + pair;
+  });
+}

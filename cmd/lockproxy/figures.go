@@ -96,6 +96,14 @@ func (f *figures) timed() func(group string, took time.Duration) {
 	return f.meter.Relayed
 }
 
+// holders returns the record of the latest holders, or nil.
+func (f *figures) holders() func(key string) []stat.Holder {
+	if f == nil {
+		return nil
+	}
+	return f.meter.Holders
+}
+
 // done returns a function that receives events, for metrics, the audit log and telemetry, or nil.
 func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.Event) {
 	if f == nil && audit == nil && sent == nil {
@@ -121,8 +129,8 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 func (f *figures) state() admin.State {
 	counts := f.service.Counts()
 	s := admin.State{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
-		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.stats(),
-		Masters: f.service.Masters(), Load: f.service.Load()}
+		LongestWait: counts.LongestWait, Followers: counts.Followers, SessionLocks: counts.SessionLocks,
+		Traffic: f.relay.stats(), Masters: f.service.Masters(), Load: f.service.Load()}
 	s.Upstream.Name = f.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = f.probe.last()
 	return s

@@ -90,7 +90,7 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 	local := network && tcp.IP.IsLoopback()
 	host, _ := os.Hostname()
 	o.server = admin.New(admin.Options{Meter: figures.meter, Version: versionText(), Started: figures.started,
-		State: figures.state, Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
+		State: figures.state, Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks, Why: service.Why,
 		MayRelease: service.MayRelease, Release: service.ReleaseShown, Explain: service.Explain, Token: token,
 		Refusals: refusals(o.cfg, service), Local: local, Unix: !network, LogLevel: level, Log: o.log})
 	o.wg.Go(func() {

@@ -41,7 +41,7 @@ func TestEmbeddedDefaultServesOperators(t *testing.T) {
 	}
 	eventually(t, "ready", func() bool { return get("/readyz") == "200 ready\n" })
 	for path, want := range map[string]string{"/": "<title>lockproxy</title>", "/metrics": "lockproxy_masters 5",
-		"/locks":     `{"cursor":"0","locks":[]}`,
+		"/locks":     `{"cursor":"0","locks":[],"quorum":true,"seen":5,"masters":5}`,
 		"/log-level": `{"level":"info"}`} {
 		t.Run(path, func(t *testing.T) {
 			if got := get(path); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, want) {

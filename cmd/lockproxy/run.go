@@ -131,7 +131,8 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, on l
 	permission, closePermission := lockPermission(ctx, cfg, files, log)
 	defer closePermission()
 
-	service := commands.New(commandOptions(cfg, up, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
+	service := commands.New(commandOptions(cfg, up, q, gate, permission, relay, figures, proxyName(on),
+		figures.done(logs.Audit, sent), log))
 	relay.start(newServers(relayOptions(cfg, up, q, service, loops, figures, sent, log), cfg, service, relay))
 	clients := clientLimit{log: log}
 	reload.attach(func(cfg conf.Config) {

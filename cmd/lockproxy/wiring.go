@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,6 +146,12 @@ func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.C
 		cancel()
 		wg.Wait()
 	}
+}
+
+// proxyName returns the name of this proxy for operators: the machine and where clients connect.
+func proxyName(on listeners) string {
+	host, _ := os.Hostname()
+	return strings.TrimSpace(host + " " + on.main[0].Addr().String())
 }
 
 func names(listeners []net.Listener) []string {

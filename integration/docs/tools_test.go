@@ -26,7 +26,7 @@ func TestToolFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range []string{"run", "status", "health", "bench"} {
+	for _, tool := range []string{"run", "status", "why", "health", "bench"} {
 		t.Run(tool, func(t *testing.T) {
 			help, err := exec.Command(binary, tool, "--help").CombinedOutput()
 			if err != nil {

@@ -1,11 +1,9 @@
 package operations
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -106,100 +104,8 @@ func causeEvents(t *testing.T, o *lab.Operators) *lab.Client {
 	return c
 }
 
-// Every metric of the dashboard and the alert rules exists in a running proxy, with the labels that
-// they select.
-func TestDashboardsUseExistingMetrics(t *testing.T) {
-	t.Parallel()
-	o := lab.StartOperators(t)
-	_, text := o.Get("GET", "/metrics", "", "")
-	exists := exposedSeries(text)
-	used := 0
-	for _, expr := range monitoringQueries(t) {
-		for _, selector := range regexp.MustCompile(`\b((?:lockproxy|go|process)_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(expr, -1) {
-			used++
-			wantSelected(t, exists, expr, selector[1], selector[2])
-		}
-	}
-	if used < 60 {
-		t.Errorf("got %d uses of metrics in the dashboard and the rules, want at least 60", used)
-	}
-}
-
-// exposedSeries returns a set of "name", "name label" and "name label value" of all metrics in text.
-func exposedSeries(text string) map[string]bool {
-	exists := map[string]bool{}
-	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
-	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
-		exists[series[1]] = true
-		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
-			exists[series[1]+" "+label[1]] = true
-			exists[series[1]+" "+label[1]+" "+label[2]] = true
-		}
-	}
-	return exists
-}
-
-// wantSelected checks that a metric of an expression exists, with the label values that its matchers
-// select and the labels that the expression groups by.
-func wantSelected(t *testing.T, exists map[string]bool, expr, name, matchers string) {
-	t.Helper()
-	if !exists[name] {
-		t.Errorf("got no metric %s, used in:\n%s", name, expr)
-	}
-	for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(matchers, -1) {
-		label, values := match[1], strings.Split(match[3], "|")
-		if label == "job" || label == "instance" { // the scrape adds them
-			continue
-		}
-		for _, value := range values {
-			if !exists[name+" "+label+" "+value] {
-				t.Errorf("got no %s{%s=%q}, used in:\n%s", name, label, value, expr)
-			}
-		}
-	}
-	_, after, _ := strings.Cut(expr, " by (")
-	by, _, _ := strings.Cut(after, ")")
-	for label := range strings.SplitSeq(by, ", ") {
-		if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !exists[name+" "+label] {
-			t.Errorf("%s: got no label %s, used in:\n%s", name, label, expr)
-		}
-	}
-}
-
-// monitoringQueries returns all expressions of the dashboard and the alert rules.
-func monitoringQueries(t *testing.T) (queries []string) {
-	t.Helper()
-	dashboard, err := os.ReadFile("../../admin/monitoring/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d struct {
-		Panels []struct{ Targets []struct{ Expr string } }
-	}
-	if err := json.Unmarshal(dashboard, &d); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range d.Panels {
-		for _, target := range p.Targets {
-			queries = append(queries, target.Expr)
-		}
-	}
-	rules, err := os.ReadFile("../../admin/monitoring/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := len(queries)
-	for _, m := range regexp.MustCompile(`(?m)^        expr: (?:\|\n((?:          .*\n)+)|(.*))`).FindAllStringSubmatch(string(rules), -1) {
-		queries = append(queries, m[1]+m[2])
-	}
-	if alerts := strings.Count(string(rules), "- alert: "); len(queries)-before != alerts || before < 30 {
-		t.Errorf("got %d queries in the dashboard and %d for %d alerts", before, len(queries)-before, alerts)
-	}
-	return queries
-}
-
-// A proxy is ready with a majority and the upstream; readyz names what is missing, and healthz
-// stays good.
+// A proxy is ready for locks with a majority and the upstream, and for all other commands with the
+// upstream; readyz names what is missing, and healthz stays good.
 func TestReadyzNamesMissingServers(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t, "--max-ttl", "2s")
@@ -207,7 +113,7 @@ func TestReadyzNamesMissingServers(t *testing.T) {
 		t.Helper()
 		last := ""
 		if !lab.Poll(lab.Patience, func() bool {
-			got, text := o.Get("GET", "/readyz", "", "")
+			got, text := o.Get("GET", "/readyz?locks", "", "")
 			last = fmt.Sprint(got, " ", text)
 			return got == code && !slices.ContainsFunc(words, func(w string) bool {
 				one, other, _ := strings.Cut(w, " or ")
@@ -218,6 +124,13 @@ func TestReadyzNamesMissingServers(t *testing.T) {
 		}
 		if code, text := o.Get("GET", "/healthz", "", ""); code != 200 || text != "ok\n" {
 			t.Errorf("%s: healthz: got %d %q, want 200 ok", what, code, text)
+		}
+		relays := 200
+		if strings.Contains(what, "upstream") {
+			relays = 503
+		}
+		if code, text := o.Get("GET", "/readyz", "", ""); code != relays || strings.Contains(text, "masters can vote") {
+			t.Errorf("%s: readyz without locks: got %d %q, want %d", what, code, text, relays)
 		}
 	}
 	ready("at the start", 200, "ready")

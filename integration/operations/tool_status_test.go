@@ -110,9 +110,11 @@ func TestHealthReportsStateByExitCode(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM") })
-	if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
+	if text := lab.FinishTool(t, 1, "health", "--ready=locks", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
 		t.Errorf("got %s", text)
 	}
+	host.WantDo("+OK\r\n", "SET", "a", "b")
+	lab.FinishTool(t, 0, "health", "--ready", "--addr", addr)
 	lab.FinishTool(t, 0, "health", "--addr", addr)
 	c.Pause(t)
 	lab.FinishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")

@@ -104,6 +104,10 @@ func (j *job) taken(l *link, why string) string {
 			return why
 		}
 		info := r.Fields()
+		if info["mode"] == "foreign" {
+			return fmt.Sprintf("%s is not a lock: a key of type %s, of another program, is in the way",
+				key, plain.Line(info["type"]))
+		}
 		owner := plain.Line(info["owner"])
 		if r.Null || owner == "" {
 			continue

@@ -31,6 +31,7 @@ type target struct {
 	ca, cert, key, serverName string
 	nobody                    bool // never log in
 	operator                  bool // send LOCKPROXY only, which needs no login on a Unix socket
+	https                     bool // --proxies has an https:// address, which uses the flags for TLS
 }
 
 // targetFlags defines the flags that name the proxy.
@@ -111,7 +112,7 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 		}
 		all = append(all, address)
 	}
-	if err := target.checkTLS(slices.ContainsFunc(all, func(a conf.Address) bool { return a.TLS })); err != nil {
+	if err := target.checkTLS(target.https || slices.ContainsFunc(all, func(a conf.Address) bool { return a.TLS })); err != nil {
 		return nil, flagError{err}
 	}
 	return all, nil

@@ -39,7 +39,7 @@ type Subcommand struct {
 
 // Subcommands returns all of them, in the order of --help.
 func Subcommands() []Subcommand {
-	return []Subcommand{runCommand, statusCommand, healthCommand, benchCommand, completionCommand()}
+	return []Subcommand{runCommand, statusCommand, whyCommand, healthCommand, benchCommand, completionCommand()}
 }
 
 // invocation is one run of a subcommand.

@@ -305,6 +305,24 @@ func TestHealthAcceptsUserWithoutPing(t *testing.T) {
 	}
 }
 
+// TestReadyIsAboutTheRelay: --ready needs the upstream's answer, and --ready=locks a majority of the
+// masters as well.
+func TestReadyIsAboutTheRelay(t *testing.T) {
+	f := startFake(t)
+	f.says("LOCKPROXY", "*3\r\n*2\r\n+state\r\n+voting\r\n*2\r\n+state\r\n+down\r\n*2\r\n+state\r\n+refused\r\n")
+	f.says("PING", "+PONG\r\n")
+	for flags, want := range map[string]int{"--ready": 0, "--ready=true": 0, "--ready=locks": exitFailed,
+		"--ready=false": 0, "": 0, "--ready=lock": exitUsage, "--ready locks": exitUsage} {
+		t.Run(flags, func(t *testing.T) {
+			args := append([]string{"health", "--addr", f.addr}, strings.Fields(flags)...)
+			var out strings.Builder
+			if code, _ := Run(t.Context(), args, nil, &out, &out); code != want {
+				t.Errorf("ends with %d, want %d: %s", code, want, out.String())
+			}
+		})
+	}
+}
+
 // TestWrongTargetIsAUsageError: wrong flags, including the flags that name the proxy, end each
 // subcommand at once with 64.
 func TestWrongTargetIsAUsageError(t *testing.T) {

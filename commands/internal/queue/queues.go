@@ -2,6 +2,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -203,8 +204,9 @@ func (qs *Queues) SetMax(n int) {
 // Drain ends the wait of all clients, now and later, with ErrDraining. It may be called once.
 func (qs *Queues) Drain() { close(qs.draining) }
 
-// Longest returns the keys with the most waiting clients, at most limit. A client that waits for
-// several keys counts for each. The mutex is free while they are sorted.
+// Longest returns keys with waiting clients, at most limit: half of them those with the longest
+// waits, the longest first, then those with the most clients. A client that waits for several keys
+// counts for each. The mutex is free while they are sorted.
 func (qs *Queues) Longest(limit int) []stat.Waiting {
 	now := time.Now()
 	qs.mu.Lock()
@@ -215,16 +217,16 @@ func (qs *Queues) Longest(limit int) []stat.Waiting {
 	}
 	qs.mu.Unlock()
 	slices.SortFunc(all, func(a, b stat.Waiting) int {
-		if a.Clients != b.Clients {
-			return b.Clients - a.Clients
-		}
-		return strings.Compare(a.Key, b.Key)
+		return cmp.Or(cmp.Compare(b.Longest, a.Longest), cmp.Compare(b.Clients, a.Clients), strings.Compare(a.Key, b.Key))
 	})
-	all = all[:min(limit, len(all))]
+	if len(all) > limit {
+		slices.SortStableFunc(all[(limit+1)/2:], func(a, b stat.Waiting) int { return cmp.Compare(b.Clients, a.Clients) })
+		all = all[:limit]
+	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for i := range all {
-		all[i].First = qs.firstLocked(all[i].Key, now)
+		all[i].First = qs.firstLocked(all[i].Key, maxFirst, now)
 	}
 	return all
 }
@@ -232,13 +234,23 @@ func (qs *Queues) Longest(limit int) []stat.Waiting {
 // maxFirst is how many clients of a queue Longest names.
 const maxFirst = 8
 
-// firstLocked returns the first clients of a queue; none if it has ended meanwhile.
-func (qs *Queues) firstLocked(key string, now time.Time) []stat.Waiter {
+// First returns the first clients that wait for key, in order, at most limit, and how many wait.
+func (qs *Queues) First(key string, limit int) (first []stat.Waiter, waiting int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.byKey[key]; q != nil {
+		waiting = len(q.waiters)
+	}
+	return qs.firstLocked(key, limit, time.Now()), waiting
+}
+
+// firstLocked returns the first clients of a queue, at most limit; none if it has ended meanwhile.
+func (qs *Queues) firstLocked(key string, limit int, now time.Time) []stat.Waiter {
 	q := qs.byKey[key]
 	if q == nil {
 		return nil
 	}
-	first := make([]stat.Waiter, 0, min(len(q.waiters), maxFirst))
+	first := make([]stat.Waiter, 0, min(len(q.waiters), limit))
 	for _, w := range q.waiters[:cap(first)] {
 		first = append(first, stat.Waiter{From: w.from, Owner: w.want.Owner, Mode: w.want.Mode.String(),
 			Since: max(now.Sub(w.joined), 0)})
@@ -261,4 +273,15 @@ func (qs *Queues) Total() (clients, keys int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.waiting, len(qs.byKey)
+}
+
+// LongestWait returns how long the client that waits the longest has waited; 0: none waits.
+func (qs *Queues) LongestWait() (longest time.Duration) {
+	now := time.Now()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range qs.byKey {
+		longest = max(longest, now.Sub(q.waiters[0].joined))
+	}
+	return longest
 }

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,6 +175,38 @@ func TestSeveralKeysAskLittle(t *testing.T) {
 			if got, before := h.result(name).at, h.result(all[i]).at; got < before+10*ms {
 				t.Errorf("%s got the lock at %v, the one before it at %v", name, got, before)
 			}
+		}
+	})
+}
+
+// TestLongestWaitsFirst: operators see the keys with the longest waits first, then those with the
+// most clients.
+func TestLongestWaitsFirst(t *testing.T) {
+	inHall(t, func(h *hall) {
+		if got := h.qs.LongestWait(); got != 0 {
+			t.Errorf("without clients the longest wait is %v", got)
+		}
+		all := names("key", 5)
+		for i, key := range all {
+			h.s.hold("x"+key, quorum.Exclusive, 10*time.Second, key)
+			for j := range i + 1 {
+				h.enter(guest{name: fmt.Sprint(key, "-", j), keys: []string{key}, timeout: 3 * time.Second})
+			}
+			time.Sleep(100 * ms)
+		}
+		for limit, want := range map[int][]string{
+			1: {"key0000"}, 3: {"key0000", "key0001", "key0004"}, 4: {"key0000", "key0001", "key0004", "key0003"}, 9: all,
+		} {
+			var got []string
+			for _, w := range h.qs.Longest(limit) {
+				got = append(got, w.Key)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("of %d keys: got %q, want %q", limit, got, want)
+			}
+		}
+		if got := h.qs.LongestWait(); got != 500*ms {
+			t.Errorf("the longest wait is %v, want 500ms", got)
 		}
 	})
 }

@@ -131,7 +131,7 @@ func Refreshed(r *Reply) (longer int64, h Holder, ok bool) {
 
 // Inspected is the result of an Inspect. The zero value means that the key has no lock.
 type Inspected struct {
-	Mode    Mode     // Exclusive for every string
+	Mode    Mode     // Exclusive for every string; Foreign, without holders, for what is no lock
 	Count   int      // how many hold it, which may be more than Holders
 	Holders []Holder // one of a string; of Shared and Limited at most MaxLimit
 }
@@ -179,7 +179,7 @@ func holder(value string, ms int64) Holder {
 func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	switch {
 	case r.Kind == '+':
-		return found, r.Text == "OTHER"
+		return Inspected{Mode: Foreign}, r.Text == "OTHER"
 	case r.Kind == '*' && len(r.Elems) >= 3:
 		return parseHolders(r.Elems)
 	case r.Kind != '$':

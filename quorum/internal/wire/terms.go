@@ -10,10 +10,13 @@ const (
 	Shared                // any number of holders that are all shared
 	Limited               // at most so many holders, each with a slot of its own
 	Kept                  // no holder: it was released and stays closed for a while
+	Foreign               // no lock at all: a key of a type that no lock has
 )
 
 // String returns the mode in the form of LOCKINFO.
-func (m Mode) String() string { return [...]string{"exclusive", "shared", "limit", "kept"}[m] }
+func (m Mode) String() string {
+	return [...]string{"exclusive", "shared", "limit", "kept", "foreign"}[m]
+}
 
 const (
 	// MaxKeys is how many keys are locked together at most.

@@ -1,0 +1,326 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockproxy/conf"
+	"lockproxy/plain"
+	"lockproxy/stat"
+)
+
+var whyCommand = Subcommand{
+	Name: "why", args: "KEY",
+	help: "show who holds a lock, who waits for it, and what to do",
+	more: `It asks every proxy of --addr, and those of --proxies by HTTP. A proxy of --addr tells all it knows
+with admin-commands on, or through its Unix socket; else only who holds the lock. Each proxy knows
+the clients that wait there and the holders that it granted. Without a majority of the masters it
+shows what the others have. It ends within 5 s.
+
+exit codes: 0 a majority of the masters answered, whether the lock is held or free, 1 less than a
+majority answered, 64 wrong flags or key, 69 no proxy answers, 77 they refuse the user
+`,
+	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
+		w := &whyViewer{target: targetFlags(flags)}
+		flags.Func("proxies", "also ask these at their admin-listen: host:port, https://host:port or unix:///path, "+
+			"comma-separated", func(s string) error {
+			w.proxies = append(w.proxies, strings.Split(s, ",")...)
+			return nil
+		})
+		flags.StringVar(&w.tokenFile, "admin-token-file", "", "file of one line with the admin-token of --proxies")
+		flags.BoolVar(&w.json, "json", false, "print it as JSON")
+		return func(ctx context.Context, t *invocation) int {
+			w.invocation = t
+			if len(t.args) > 1 { // flags after the key
+				if err := flags.Parse(t.args[1:]); err != nil {
+					return t.fail(exitUsage, "%s --help lists the flags", flagFault(flags, err))
+				}
+			}
+			if len(t.args) == 0 || t.args[0] == "" || len(t.args) > 1 && flags.NArg() > 0 {
+				return t.fail(exitUsage, "needs one key")
+			}
+			w.key, w.target.operator = t.args[0], true
+			return w.run(ctx)
+		}
+	},
+}
+
+// whyTime bounds all questions of lockproxy why.
+const whyTime = 4 * time.Second
+
+// maxWhy is the longest answer in bytes.
+const maxWhy = 4 << 20
+
+// whyViewer is one run of lockproxy why.
+type whyViewer struct {
+	*invocation
+	target    *target
+	proxies   []string
+	tokenFile string
+	json      bool
+	key       string
+}
+
+// whyAnswer is the answer of one proxy.
+type whyAnswer struct {
+	Proxy string `json:"proxy"` // the address that was asked
+	Error string `json:"error,omitempty"`
+	// Limited is why the proxy tells no more than LOCKINFO.
+	Limited string `json:"limited,omitempty"`
+
+	why stat.Why
+	err error
+	at  time.Time // when it came
+}
+
+// whyReport is the result, also as JSON: the answer of one proxy, with what the others add.
+type whyReport struct {
+	stat.Why
+	Proxies []whyAnswer `json:"proxies"`
+}
+
+func (w *whyViewer) run(ctx context.Context) int {
+	answers, err := w.askAll(ctx)
+	if err != nil {
+		return w.fail(exitUsage, "%v", err)
+	}
+	report, ok := mergeWhy(answers)
+	if !ok {
+		code := exitUnavailable
+		for _, a := range answers {
+			w.say("%s: %s", a.Proxy, a.Error)
+			if one := connectCode(a.err); one != exitUnavailable {
+				code = one
+			}
+		}
+		return code
+	}
+	if w.json {
+		_ = json.NewEncoder(w.stdout).Encode(report)
+	} else {
+		io.WriteString(w.stdout, report.text(time.Now()))
+	}
+	return map[bool]int{true: 0, false: exitFailed}[report.Quorum]
+}
+
+// askAll asks all proxies at once. Its error is about the flags.
+func (w *whyViewer) askAll(ctx context.Context) ([]whyAnswer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, whyTime, errors.New("no answer in "+plain.Duration(whyTime)))
+	defer cancel()
+	var pages []conf.Address
+	for _, text := range w.proxies {
+		a, err := conf.ParseAdmin(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("--proxies: %w", conf.NameAddress(err, text))
+		}
+		pages, w.target.https = append(pages, a), w.target.https || a.TLS
+	}
+	token := ""
+	if w.tokenFile != "" {
+		text, err := os.ReadFile(w.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--admin-token-file: %w", err)
+		}
+		token = strings.TrimRight(string(text), "\r\n")
+	}
+	addresses, err := w.addresses(w.target)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]whyAnswer, len(addresses)+len(pages))
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() {
+			a := &answers[i]
+			if i < len(addresses) {
+				a.Proxy = addresses[i].Name()
+				a.err = w.askProxy(ctx, addresses[i], a)
+			} else {
+				page := pages[i-len(addresses)]
+				a.Proxy = page.Name()
+				a.err = w.askPage(ctx, page, token, a)
+			}
+			if a.at = time.Now(); a.err != nil {
+				a.Error = plain.Escape(plain.Error(a.err).Error())
+			}
+		})
+	}
+	wg.Wait()
+	return answers, nil
+}
+
+// askProxy asks by LOCKPROXY WHY, or if the proxy refuses that, by LOCKINFO.
+func (w *whyViewer) askProxy(ctx context.Context, address conf.Address, a *whyAnswer) error {
+	c, err := w.target.dial(ctx, address, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := answer(ctx, c, "LOCKPROXY", "WHY", w.key)
+	switch {
+	case strings.HasPrefix(r.Text, "NOPERM LOCKPROXY WHY "), strings.HasPrefix(r.Text, "ERR unknown subcommand"):
+		a.Limited = plain.Escape(r.Text)
+		return w.askInfo(ctx, c, a)
+	case strings.HasPrefix(r.Text, "ERR invalid key"):
+		return flagError{err}
+	case err != nil:
+		return err
+	}
+	return a.read([]byte(r.Text))
+}
+
+// askInfo asks by LOCKINFO.
+func (w *whyViewer) askInfo(ctx context.Context, c *client, a *whyAnswer) error {
+	r, err := answer(ctx, c, "LOCKINFO", w.key)
+	a.why = stat.Why{Key: plain.Escape(w.key), Asked: a.Proxy, Quorum: true}
+	switch {
+	case strings.HasPrefix(r.Text, "NOQUORUM"):
+		a.why.Quorum, a.why.Error = false, plain.Escape(r.Text)
+		return nil
+	case err != nil || r.Null:
+		return err
+	}
+	var l stat.LockReport
+	info := r.Fields()
+	stat.SetFields(l.Fields(), info)
+	a.why.Held, a.why.Masters, a.why.TTL, a.why.Holders = int(l.Held), int(l.Masters), l.TTL, int(l.Holders)
+	a.why.Fence, a.why.Owner, a.why.Waiting = uint64(l.Fence), plain.Escape(l.Owner), int(l.Waiting)
+	a.why.Mode, a.why.Type = l.Mode, plain.Escape(info["type"])
+	return nil
+}
+
+// askPage asks by GET /why.
+func (w *whyViewer) askPage(ctx context.Context, page conf.Address, token string, a *whyAnswer) error {
+	transport := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, page.Network, page.Addr)
+		}}
+	target := url.URL{Scheme: "http", Host: page.Addr, Path: "/why", RawQuery: url.Values{"key": {w.key}}.Encode()}
+	if host, _, err := net.SplitHostPort(page.Addr); err != nil || host == "" {
+		target.Host = "localhost"
+	}
+	if page.TLS {
+		config, err := w.target.tlsConfig(page)
+		if err != nil {
+			return err
+		}
+		target.Scheme, transport.TLSClientConfig = "https", config
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		var body []byte
+		if body, err = io.ReadAll(io.LimitReader(response.Body, maxWhy)); err == nil {
+			return a.readPage(response.StatusCode, body)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if urlErr, ok := errors.AsType[*url.Error](err); ok { // it repeats the address
+		err = urlErr.Err
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		err = errors.New("does not speak TLS")
+	}
+	return err
+}
+
+// readPage reads an answer of GET /why.
+func (a *whyAnswer) readPage(status int, body []byte) error {
+	switch status {
+	case http.StatusOK:
+		return a.read(body)
+	case http.StatusNotFound:
+		return errors.New("the proxy is too old for /why, or this is not its admin-listen")
+	}
+	err := errors.New(plain.Short(string(body)))
+	if status == http.StatusUnauthorized {
+		err = fmt.Errorf("%w: %w (--admin-token-file)", errDenied, err)
+	}
+	return err
+}
+
+func (a *whyAnswer) read(body []byte) error {
+	if json.Unmarshal(body, &a.why) != nil {
+		return errors.New("the answer is not that of /why")
+	}
+	return nil
+}
+
+// mergeWhy returns the best answer and adds what the others know. A full answer is better than that
+// of LOCKINFO, then one with a quorum, then the first. ok is false if no proxy answered.
+func mergeWhy(answers []whyAnswer) (report whyReport, ok bool) {
+	var good []*whyAnswer
+	for i := range answers {
+		if answers[i].err == nil {
+			good = append(good, &answers[i])
+		}
+	}
+	if len(good) == 0 {
+		return report, false
+	}
+	rank := func(a *whyAnswer) int {
+		switch {
+		case a.Limited != "":
+			return 2
+		case !a.why.Quorum:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(good, func(a, b *whyAnswer) int { return cmp.Compare(rank(a), rank(b)) })
+	report.Why, report.Proxies = good[0].why, answers
+	report.Voters = append([]stat.WhyMaster{}, report.Voters...)
+	report.Advice = append([]string{}, report.Advice...)
+	report.Waiters, report.Last, report.Waiting = []stat.WhyWaiter{}, []stat.WhyHolder{}, 0
+	asked, last := map[string]bool{}, slices.MaxFunc(good, func(a, b *whyAnswer) int { return a.at.Compare(b.at) }).at
+	for _, a := range good {
+		if a.why.Asked != "" && asked[a.why.Asked] {
+			continue // one proxy by two addresses
+		}
+		asked[a.why.Asked] = true
+		report.add(&a.why, last.Sub(a.at))
+	}
+	slices.SortStableFunc(report.Waiters, func(a, b stat.WhyWaiter) int { return cmp.Compare(b.Age, a.Age) })
+	slices.SortStableFunc(report.Last, func(a, b stat.WhyHolder) int { return cmp.Compare(b.Since, a.Since) })
+	return report, true
+}
+
+// add adds what one proxy knew some time ago: its waiters, who held the lock before, and the grant.
+func (r *whyReport) add(w *stat.Why, ago time.Duration) {
+	r.Waiting += w.Waiting
+	for _, one := range w.Waiters {
+		one.Proxy = w.Asked
+		one.Age += ago.Milliseconds() // so that waiters of several proxies can be compared
+		r.Waiters = append(r.Waiters, one)
+	}
+	for _, one := range w.Last {
+		one.Proxy = w.Asked
+		r.Last = append(r.Last, one)
+	}
+	if r.Since == 0 && w.Since != 0 && w.Fence == r.Fence && w.Owner == r.Owner && w.Mode == r.Mode {
+		r.Since, r.Granted, r.Client, r.Proxy = w.Since, w.Granted, w.Client, w.Proxy
+	}
+}

@@ -1,0 +1,199 @@
+package tool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/stat"
+)
+
+// answerOf is a proxy's answer about a lock of fence 7.
+func answerOf(name string, change func(*stat.Why)) whyAnswer {
+	a := whyAnswer{Proxy: name, at: time.UnixMilli(1000), why: stat.Why{Key: "job", Asked: name, Quorum: true,
+		Mode:  "exclusive",
+		Fence: 7, Owner: "me", Held: 2, Masters: 3, Seen: 3, Holders: 1, TTL: 9000,
+		Advice: []string{"advice of " + name}}}
+	change(&a.why)
+	return a
+}
+
+// TestMergeWhy: the best answer counts, and the others add the grant, waiters and earlier holders
+// that only they know, each proxy once.
+func TestMergeWhy(t *testing.T) {
+	minority := answerOf("minority", func(w *stat.Why) {
+		w.Quorum = false
+		w.Waiting = 1
+		w.Waiters = []stat.WhyWaiter{{Place: 1, Label: "w1", Age: 300}}
+	})
+	minority.at = time.UnixMilli(500) // half a second before the others
+	limited := answerOf("limited", func(w *stat.Why) { w.Owner = "other"; w.Asked = "" })
+	limited.Limited = "NOPERM"
+	best := answerOf("best", func(w *stat.Why) { w.Last = []stat.WhyHolder{{Fence: 5, Since: 10}} })
+	granted := answerOf("granted", func(w *stat.Why) {
+		w.Since, w.Granted, w.Client, w.Proxy = 900, 30_000, "10.0.0.9:7", "granted"
+		w.Waiting, w.Waiters = 1, []stat.WhyWaiter{{Place: 1, Label: "w2", Age: 700}}
+		w.Last = []stat.WhyHolder{{Fence: 6, Since: 20}}
+	})
+	older := answerOf("older", func(w *stat.Why) { w.Fence, w.Since = 3, 1 })
+	dead := whyAnswer{Proxy: "dead", Error: "refused", err: errors.New("refused")}
+	r, ok := mergeWhy([]whyAnswer{dead, limited, minority, best, older, granted, granted})
+	if !ok || r.Asked != "best" || r.Since != 900 || r.Granted != 30_000 || r.Client != "10.0.0.9:7" ||
+		r.Proxy != "granted" {
+		t.Errorf("%+v", r.Why)
+	}
+	if fmt.Sprint(r.Waiters) != fmt.Sprint([]stat.WhyWaiter{{Place: 1, Label: "w1", Age: 800, Proxy: "minority"},
+		{Place: 1, Label: "w2", Age: 700, Proxy: "granted"}}) || r.Waiting != 2 {
+		t.Errorf("%d waiters: %+v", r.Waiting, r.Waiters)
+	}
+	if len(r.Last) != 2 || r.Last[0].Fence != 6 || r.Last[0].Proxy != "granted" || r.Last[1].Proxy != "best" {
+		t.Errorf("before: %+v", r.Last)
+	}
+	if text, err := json.Marshal(&r); err != nil || !strings.Contains(string(text),
+		`"proxies":[{"proxy":"dead","error":"refused"},`) ||
+		!strings.HasPrefix(string(text), `{"key":"job",`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, ok := mergeWhy([]whyAnswer{dead}); ok {
+		t.Error("no answer is an answer")
+	}
+	if r, _ := mergeWhy([]whyAnswer{limited, minority}); r.Asked != "minority" {
+		t.Errorf("%+v; LOCKINFO alone is the last choice", r.Why)
+	}
+}
+
+// TestWhyText: the text names holder, masters, waiters, earlier holders, advice and silent proxies.
+func TestWhyText(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*stat.Why)
+		want   []string
+	}{
+		{"held", func(w *stat.Why) {
+			w.Client, w.Since, w.Granted, w.Proxy = "10.0.0.9:7", time.Now().Add(-time.Minute).UnixMilli(), 30_000,
+				"p2"
+			w.Voters = []stat.WhyMaster{{Master: "m1", Holds: true, Answered: true, TTL: 9000},
+				{Master: "m2", Error: "refused the connection"}, {Master: "m3", Answered: true, Other: "foreign",
+					TTL: -1}, {Master: "m4", Answered: true}}
+			w.Waiting, w.Waiters = 3, []stat.WhyWaiter{{Place: 1, Label: "w\x1b1", Address: "10.0.0.8:1", Age: 1200,
+				Mode: "shared"}}
+			w.Last = []stat.WhyHolder{{Fence: 6, Owner: "before", Since: 1000, Until: 2000}}
+		}, []string{"job is held by me at 10.0.0.9:7\n", "for 60s", "9.0s, of a ttl of 30s", "m1 has it, left 9.0s",
+			"m2 did not answer: refused",
+			"m3 has something else (foreign), left for ever", "m4 does not have it", "3 waiting", `w\x1b1`,
+			"and 2 more", "before", "what to do\n  advice of p"}},
+		{"free", func(w *stat.Why) { w.Mode, w.Held, w.Holders = "", 0, 0 }, []string{"job is free\n",
+			"no client waits"}},
+		{"several", func(w *stat.Why) { w.Mode, w.Holders = "shared", 3 },
+			[]string{"job is held by 3 clients, the latest me\n", "--proxies asks others"}},
+		{"kept", func(w *stat.Why) { w.Mode = "kept" }, []string{"job is kept closed\n", "held before by"}},
+		{"foreign", func(w *stat.Why) { w.Mode, w.Type, w.TTL = "foreign", "hash", -1 },
+			[]string{"job is not a lock: a key of type hash is in the way\n", "for ever"}},
+		{"minority", func(w *stat.Why) { w.Quorum, w.Seen, w.Error = false, 2, "NOQUORUM 1 of 3" },
+			[]string{"job is held by me, seen on 2 of 3 masters\n", "no quorum   1 of 3"}},
+		{"nothing seen", func(w *stat.Why) { w.Quorum, w.Seen, w.Mode = false, 1, "" },
+			[]string{"job: not known whether it is held, no majority of the masters answers, seen on 1 of 3 masters\n"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, _ := mergeWhy([]whyAnswer{answerOf("p", tt.change), {Proxy: "p3", Error: "no answer in 4s",
+				err: errors.New("")}})
+			text := r.text(time.Now())
+			for _, want := range append(tt.want, "proxy p3 does not answer: no answer in 4s") {
+				if !strings.Contains(text, want) {
+					t.Errorf("lacks %q:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "\x1b") {
+				t.Errorf("control characters in %q", text)
+			}
+		})
+	}
+}
+
+// TestWhyAsksPages: the token reaches the page, errors name their cause, and exit codes tell them
+// apart.
+func TestWhyAsksPages(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.FormValue("key") == "old":
+			http.NotFound(w, r)
+		case r.FormValue("key") == "odd":
+			fmt.Fprint(w, "hello")
+		case r.URL.Path != "/why" || r.Header.Get("Authorization") != "Bearer secret":
+			http.Error(w, "the admin-token is missing or wrong", http.StatusUnauthorized)
+		default:
+			json.NewEncoder(w).Encode(stat.Why{Key: r.FormValue("key"), Quorum: r.FormValue("key") != "lost"})
+		}
+	}))
+	defer page.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"job": {exitDenied, "(--admin-token-file)"}, "--admin-token-file " + token + " job": {0, "job is free"},
+		"a&b --json --admin-token-file " + token: {0, `{"key":"a\u0026b"`},
+		"lost --admin-token-file " + token:       {exitFailed, "not known whether it is held"},
+		"old":                                    {exitUnavailable, "too old"}, "odd": {exitUnavailable,
+			"is not that of /why"},
+		"job --admin-token-file /nowhere/token": {exitUsage, "--admin-token-file: "},
+		"job --proxie x":                        {exitUsage, "did you mean --proxies?"},
+		"job other":                             {exitUsage, "needs one key"},
+		"":                                      {exitUsage, "needs one key"},
+		"--proxies here job":                    {exitUsage, `--proxies: "here" is not of the form`},
+	} {
+		t.Run(args, func(t *testing.T) {
+			all := append([]string{"why", "--addr", "127.0.0.1:1", "--proxies", page.Listener.Addr().String()},
+				strings.Fields(args)...)
+			var out strings.Builder
+			if code, _ := Run(t.Context(), all, nil, &out, &out); code != want.code ||
+				!strings.Contains(out.String(), want.text) {
+				t.Errorf("ends with %d: %s\nwant %d and %q", code, out.String(), want.code, want.text)
+			}
+		})
+	}
+}
+
+// TestWhyGoesBackToLockinfo: a proxy that refuses LOCKPROXY WHY, or does not know it, is asked by
+// LOCKINFO.
+func TestWhyGoesBackToLockinfo(t *testing.T) {
+	f := startFake(t)
+	for _, refusal := range []string{"NOPERM LOCKPROXY WHY needs admin-commands: on",
+		"ERR unknown subcommand 'WHY'. Try LOCKPROXY HELP."} {
+		f.says("LOCKPROXY", "-"+refusal+"\r\n")
+		for reply, want := range map[string]struct {
+			code int
+			text string
+		}{
+			"*18\r\n+held\r\n:3\r\n+masters\r\n:5\r\n+ttl\r\n:-1\r\n+fence\r\n:0\r\n+owner\r\n+\r\n+waiting\r\n:2\r\n+mode\r\n+foreign\r\n+holders\r\n:0\r\n+type\r\n+hash\r\n": {
+				0, "job is not a lock: a key of type hash"},
+			"$-1\r\n": {0, "job is free"},
+			"-NOQUORUM 2 of 5 masters can vote; seen on 2 of 5: exclusive\r\n": {exitFailed,
+				"seen on 2 of 5: exclusive"},
+			"-NOPERM no right\r\n": {exitDenied, "no right"},
+		} {
+			f.says("LOCKINFO", reply)
+			var out strings.Builder
+			code, _ := Run(t.Context(), []string{"why", "--addr", f.addr, "job"}, nil, &out, &out)
+			if text := out.String(); code != want.code || !strings.Contains(text, want.text) ||
+				code != exitDenied && !strings.Contains(text, "tells only who holds the lock: "+refusal) {
+				t.Errorf("%q: ends with %d: %s", reply, code, text)
+			}
+		}
+	}
+	f.says("LOCKPROXY", "-ERR invalid key: it is longer than 1024 bytes\r\n")
+	var out strings.Builder
+	if code, _ := Run(t.Context(), []string{"why", "--addr", f.addr, "job"}, nil, &out, &out); code != exitUsage {
+		t.Errorf("an invalid key: ends with %d: %s", code, out.String())
+	}
+}

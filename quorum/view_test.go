@@ -1,0 +1,163 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/fake"
+)
+
+// TestViewShowsMinority: without a quorum View shows the holder that most of the other masters have,
+// and the error of Inspect names it.
+func TestViewShowsMinority(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		fail     func(s *sim)
+		held     int // of the holder that is shown
+		answered int
+		certain  bool
+		says     string // in the error
+	}{
+		{"all", func(*sim) {}, 5, 5, true, ""},
+		{"three of five", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 3, true, ""},
+		{"two of five", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
+			"; seen on 2 of 5: exclusive, fence N, owner me, 9000ms left"},
+		{"one of two", func(s *sim) { s.each(0, 1, empty); s.each(2, 5, (*fake.Master).Stop) }, 1, 2, false,
+			"; seen on 1 of 5: exclusive, fence N, owner me, 9000ms left"},
+		{"shorter on one", func(s *sim) { s.each(0, 1, shorten); s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
+			", 4000ms left"},
+		{"hung", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, 2, 2, false, "; seen on 2 of 5: "},
+		{"nothing", func(s *sim) { s.each(0, 2, empty); s.each(2, 5, (*fake.Master).Stop) }, 0, 2, false, "refused"},
+		{"nobody", func(s *sim) { s.each(0, 5, (*fake.Master).Stop) }, 0, 0, false, "0 of 5"},
+		{"free", func(s *sim) { s.each(0, 5, empty) }, 0, 5, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				says := strings.ReplaceAll(c.says, "fence N", fmt.Sprint("fence ", lease.Token.Fence))
+				time.Sleep(time.Second)
+				c.fail(s)
+				synctest.Wait()
+				v, err := q.View(t.Context(), "job")
+				if err != nil || v.Info.Held != c.held || v.Answered != c.answered || (v.Fault == nil) != c.certain {
+					t.Errorf("%+v, %v; want held %d, answered %d, certain %v", v, err, c.held, c.answered, c.certain)
+				}
+				holds, faults := 0, 0
+				for _, m := range v.Masters {
+					if m.Holds {
+						holds++
+					}
+					if m.Fault != nil {
+						faults++
+					}
+					if m.Has != m.Holds || m.Has != (m.Left > 0) {
+						t.Errorf("a master: %+v", m)
+					}
+				}
+				if holds != c.held || faults != 5-c.answered {
+					t.Errorf("%d masters hold it and %d do not answer: %+v", holds, faults, v.Masters)
+				}
+				_, err = q.Inspect(t.Context(), "job")
+				if c.certain != (err == nil) || err != nil && (!errors.Is(err, ErrNoQuorum) ||
+					!strings.Contains(err.Error(), says)) {
+					t.Errorf("Inspect: %v, want %q", err, says)
+				}
+				if c.held == 0 && err != nil && strings.Contains(err.Error(), "seen on") {
+					t.Errorf("Inspect: %v, but no master has a lock", err)
+				}
+			})
+		})
+	}
+}
+
+// TestForeignKey: a key of another type has the mode Foreign if it leaves no majority, and its type.
+func TestForeignKey(t *testing.T) {
+	for kind, start := range startThree {
+		t.Run(kind, func(t *testing.T) { foreignKey(t, start(t)) })
+	}
+}
+
+func foreignKey(t *testing.T, addrs []string) {
+	q := dialQuorum(t, addrs, patient)
+	ctx := t.Context()
+	want := func(when string, held int, kind string, ttl time.Duration) {
+		t.Helper()
+		info, err := q.Inspect(ctx, "job")
+		foreign := held > 0
+		if err != nil || info.Held != held || info.Type != kind || (info.Mode == Foreign) != foreign ||
+			info.Holders != 0 ||
+			ttl < 0 != (info.TTL < 0) || info.TTL > ttl || ttl > 0 && info.TTL < ttl/2 {
+			t.Errorf("%s: %+v, %v; want held %d, type %q, ttl up to %v", when, info, err, held, kind, ttl)
+		}
+	}
+	for i, held := range []int{0, 2, 3} { // one of three leaves a majority
+		m := dialMaster(t, &q.opts.Masters[i])
+		m.HSet(ctx, "lock:job", "field", "value")
+		if i == 0 {
+			m.Expire(ctx, "lock:job", 100*time.Second)
+		}
+		kind := "hash"
+		if held == 0 {
+			kind = ""
+		}
+		ttl := map[int]time.Duration{0: 0, 2: 100 * time.Second, 3: -time.Millisecond}[held]
+		want("after one more", held, kind, ttl)
+	}
+	if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, ErrHeld) {
+		t.Errorf("Acquire: %v, want ErrHeld", err)
+	}
+	if freed, err := q.ReleaseKey(ctx, "job"); freed || err != nil {
+		t.Errorf("ReleaseKey: %v, %v; it must not touch the key", freed, err)
+	}
+	v, err := q.View(ctx, "job")
+	if err != nil || v.Fault != nil || len(v.Masters) != 3 {
+		t.Fatalf("View: %+v, %v", v, err)
+	}
+	for i, m := range v.Masters {
+		if !m.Has || !m.Holds || m.Mode != Foreign || (m.Left < 0) != (i > 0) {
+			t.Errorf("master %d: %+v", i, m)
+		}
+	}
+	if _, locks, err := q.Scan(ctx, 0, "", 100); err != nil || len(locks) != 0 {
+		t.Errorf("Scan: %+v, %v; a foreign key is no lock", locks, err)
+	}
+}
+
+// TestScanSeen: without a quorum ScanSeen returns the locks of a minority, where Scan fails.
+func TestScanSeen(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	q := dialQuorum(t, addrs, patient)
+	eventually(t, q, "job", 50*time.Second)
+	waitDrained(t, []*Quorum{q})
+	servers[0].server.Kill()
+	servers[1].server.Kill()
+	var found Page
+	if !poll(10*time.Second, func() bool {
+		found = Page{}
+		for cursor, pages := uint64(0), 0; pages == 0 || cursor != 0; pages++ {
+			page, err := q.ScanSeen(t.Context(), cursor, "", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor, found.Seen, found.Fault = page.Next, page.Seen, page.Fault
+			found.Locks = append(found.Locks, page.Locks...)
+		}
+		return found.Seen == 1
+	}) {
+		t.Fatalf("%+v, want an answer of one master", found)
+	}
+	if len(found.Locks) != 1 || found.Locks[0].Key != "job" || found.Locks[0].Held != 1 || found.Fault == nil {
+		t.Errorf("%+v, want the lock on one master, and a fault", found)
+	}
+	if _, _, err := q.Scan(t.Context(), 0, "", 100); !errors.Is(err, ErrNoQuorum) {
+		t.Errorf("Scan: %v, want ErrNoQuorum", err)
+	}
+}
