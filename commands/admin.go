@@ -24,7 +24,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 	proxy := &proxyArgs{rest: argv[1:]}
 	a.sub, a.proxy = strings.ToLower(string(argv[0])), proxy
 	counts := map[string][2]int{"help": {0, 0}, "info": {0, 1}, "masters": {0, 0},
-		"locks": {1, 5}, "waiters": {1, 1}, "why": {1, 1}, "release": {1, 1}, "admit": {1, 2}}
+		"locks": {1, 5}, "waiters": {1, 1}, "why": {1, 1}, "release": {1, 1}, "admit": {1, 3}}
 	count, known := counts[a.sub]
 	switch {
 	case !known:
@@ -35,7 +35,7 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 	switch a.sub {
 	case "info":
 		if len(proxy.rest) == 1 && !isWord(proxy.rest[0], "adopt") {
-			return a, errSyntax
+			return a, errWord("LOCKPROXY INFO", string(proxy.rest[0]), []string{"ADOPT"})
 		}
 		if len(proxy.rest) == 1 {
 			a.sub = infoAdopt
@@ -44,8 +44,23 @@ func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 		proxy.page, err = parsePage(proxy.rest)
 	case "release", "waiters", "why":
 		a.key, err = p.parseKey(proxy.rest[0])
+	case "admit":
+		err = proxy.takeForce()
 	}
 	return a, err
+}
+
+// takeForce parses master [FORCE]. The master may be two words: master 3.
+func (p *proxyArgs) takeForce() error {
+	last := len(p.rest) - 1
+	if p.force = last > 0 && isWord(p.rest[last], "FORCE"); p.force {
+		p.rest = p.rest[:last]
+		return nil
+	}
+	if last == 2 {
+		return errWord("LOCKPROXY ADMIT", string(p.rest[last]), []string{"FORCE"})
+	}
+	return nil
 }
 
 // errSubcommand is the reply to a subcommand that there is not.
@@ -61,8 +76,9 @@ func errSubcommand(wrote string) error {
 
 // proxyArgs are the arguments of a subcommand of LOCKPROXY.
 type proxyArgs struct {
-	rest [][]byte
-	page page // of LOCKPROXY LOCKS
+	rest  [][]byte
+	page  page // of LOCKPROXY LOCKS
+	force bool // LOCKPROXY ADMIT with FORCE
 }
 
 // page is the arguments of LOCKPROXY LOCKS.
@@ -83,13 +99,18 @@ func parsePage(argv [][]byte) (p page, err error) {
 	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
 		return p, errCursor
 	}
-	seen := ""
+	seen, needs := "", map[string]string{"MATCH": "a pattern", "COUNT": "a number"}
 	for rest := argv[1:]; len(rest) > 0; rest = rest[2:] {
-		option := strings.ToLower(string(rest[0]))
-		if len(rest) == 1 || option != "match" && option != "count" || option == seen {
-			return p, errSyntax
+		option := strings.ToUpper(string(rest[0]))
+		switch value, known := needs[option]; {
+		case !known:
+			return p, errWord("LOCKPROXY LOCKS", string(rest[0]), []string{"MATCH", "COUNT"})
+		case option == seen:
+			return p, errTwice(option)
+		case len(rest) == 1:
+			return p, errMissing(option, value)
 		}
-		if seen = option; option == "match" {
+		if seen = option; option == "MATCH" {
 			p.match = string(rest[1])
 			continue
 		}
@@ -116,7 +137,7 @@ type operators struct {
 }
 
 // proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | WAITERS key
-// | WHY key | RELEASE key | ADMIT master
+// | WHY key | RELEASE key | ADMIT master [FORCE]
 func (o *operators) proxy(c *call) {
 	switch c.sub {
 	case help:

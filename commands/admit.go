@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -13,17 +14,13 @@ import (
 	"lockproxy/stat"
 )
 
-// admitMaster is LOCKPROXY ADMIT master, which masterCalled finds:
+// admitMaster is LOCKPROXY ADMIT master [FORCE]. masterCalled finds the master:
 //
 //	> *3\r\n$9\r\nLOCKPROXY\r\n$5\r\nADMIT\r\n$13\r\n10.0.0.1:6379\r\n
 //	< +OK\r\n
 func (o *operators) admitMaster(c *call) {
 	all := o.opts.Inspector.Masters()
-	words := make([]string, len(c.proxy.rest))
-	for i, word := range c.proxy.rest {
-		words[i] = string(word)
-	}
-	called := strings.Join(words, " ")
+	called := string(bytes.Join(c.proxy.rest, []byte(" ")))
 	i := masterCalled(all, called)
 	if i < 0 {
 		c.outcome = stat.OutcomeInvalid
@@ -31,9 +28,9 @@ func (o *operators) admitMaster(c *call) {
 		return
 	}
 	c.key = all[i].Name
-	err := o.opts.Inspector.Admit(c.session.Context(), all[i].Name)
+	err := o.opts.Inspector.Admit(c.session.Context(), all[i].Name, c.proxy.force)
 	o.opts.Log.Info("operator admits master", zap.String("master", all[i].Name),
-		zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
+		zap.Bool("force", c.proxy.force), zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err
 	if m, ok := errors.AsType[quorum.MasterError](err); ok {
 		reason = m.Err // its text begins with the name

@@ -454,7 +454,7 @@ func TestInfoAdopt(t *testing.T) {
 		{"some, one of them twice", "lockproxy info adopt", left("job:1", "job:lock", "a:lock", "b"),
 			"# Adopt\r\nadopt_keys:job:*,*:lock\r\nadopt_left_upstream:3\r\n"},
 		{"no upstream", "LOCKPROXY INFO ADOPT", failing, "-TRYAGAIN the keys of the upstream cannot be counted: is down"},
-		{"another section", "LOCKPROXY INFO server", left(), "-ERR syntax error"},
+		{"another section", "LOCKPROXY INFO server", left(), "-ERR syntax error near 'server': LOCKPROXY INFO takes ADOPT"},
 		{"no lock listener", "LOCKPROXY INFO ADOPT", nil, "-ERR LOCKPROXY INFO ADOPT needs adopt-listen"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

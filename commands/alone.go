@@ -109,4 +109,6 @@ func (r *reply) writeHello(argv [][]byte, resp3 bool) {
 }
 
 // isWord reports whether b is word, in any case.
-func isWord(b []byte, word string) bool { return strings.EqualFold(string(b), word) }
+func isWord(b []byte, word string) bool {
+	return len(b) == len(word) && strings.EqualFold(string(b), word) // letters outside ASCII have other lengths
+}

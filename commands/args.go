@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,8 +47,6 @@ func (a *args) allKeys() []string { return append([]string{a.key}, a.keys...) }
 
 // parser parses commands. It knows the limits of their arguments.
 type parser struct{ *settings }
-
-var errSyntax = errors.New("ERR syntax error")
 
 func errArity(name string) error {
 	return fmt.Errorf("ERR wrong number of arguments for '%s' command", name)
@@ -97,7 +94,7 @@ func validLabel(s string) bool {
 
 // parseTTL parses the ttl of the command called name, and checks it against the limits.
 func (p *parser) parseTTL(name string, b []byte) (time.Duration, error) {
-	ms, ok := parseMillis(b)
+	ms, ok := plain.ParseMillis(b)
 	shortest, longest := p.now().MinTTL, p.opts.MaxTTL
 	if ok && ms > 0 && shortest.Milliseconds() <= ms && ms <= longest.Milliseconds() {
 		return millis(ms), nil
@@ -115,7 +112,7 @@ func (p *parser) parseTTL(name string, b []byte) (time.Duration, error) {
 }
 
 // timeForm is what an error says about the form of a time.
-const timeForm = "want digits, which are milliseconds, or digits with ms, s, m or h"
+const timeForm = "want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s)"
 
 // tooLong explains b, which was read as ms: perhaps it is a Duration of Go without a unit, which
 // counts nanoseconds.
@@ -148,38 +145,9 @@ func millis(ms int64) time.Duration { return time.Duration(min(ms, maxMillis)) *
 // parseTimeout parses the timeout of WAIT of the command called name. It reads a timeout of more
 // than 292 years as 292 years, the most that a Duration holds.
 func parseTimeout(name string, b []byte) (time.Duration, error) {
-	ms, ok := parseMillis(b)
+	ms, ok := plain.ParseMillis(b)
 	if !ok {
 		return 0, fmt.Errorf("ERR invalid timeout in '%s' command: %s", name, timeForm)
 	}
 	return millis(ms), nil
-}
-
-// parseMillis parses decimal digits, which are milliseconds, or digits with a unit: ms, s, m or h.
-// A number that overflows int64 becomes the maximum.
-func parseMillis(b []byte) (ms int64, ok bool) {
-	digits := 0
-	for digits < len(b) && '0' <= b[digits] && b[digits] <= '9' {
-		digits++
-	}
-	unit := int64(1)
-	switch string(b[digits:]) {
-	case "", "ms":
-	case "s":
-		unit = 1000
-	case "m":
-		unit = 60_000
-	case "h":
-		unit = 3_600_000
-	default:
-		return 0, false
-	}
-	if digits == 0 {
-		return 0, false
-	}
-	v, err := strconv.ParseInt(string(b[:digits]), 10, 64)
-	if err != nil || v > math.MaxInt64/unit {
-		return math.MaxInt64, true
-	}
-	return v * unit, true
 }

@@ -273,7 +273,7 @@ func TestNotBegun(t *testing.T) {
 func TestArgumentsComeFirst(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Gate = &fakeGate{unknown: true}; o.Permission = &fakePermission{} })
-		if got := ask(t, c, r, "LOCK", "job", "0"); got != "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s" || locker.begun.Load() != 1 && w != byHandler {
+		if got := ask(t, c, r, "LOCK", "job", "0"); got != "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s" || locker.begun.Load() != 1 && w != byHandler {
 			t.Errorf("%s: got %q, begun %d times", w, got, locker.begun.Load())
 		}
 	}

@@ -48,7 +48,7 @@ type Inspector interface {
 	ScanSeen(ctx context.Context, cursor uint64, match string, count int) (quorum.Page, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
 	Masters() []stat.Master
-	Admit(ctx context.Context, name string) error
+	Admit(ctx context.Context, name string, force bool) error
 	Load() stat.Load
 }
 

@@ -92,5 +92,5 @@ func Example() {
 	// 0000000000000007:9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f
 	// $-1
 	// :1
-	// -ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s
+	// -ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s
 }

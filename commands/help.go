@@ -21,10 +21,11 @@ var helpLines = []string{
 	"    admin-commands on a network listener.",
 	"RELEASE <key>",
 	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
-	"ADMIT <master>",
+	"ADMIT <master> [FORCE]",
 	"    Let a master of other proxies join these, or one in quarantine vote without the",
 	"    counters of those that are gone. It is called as MASTERS calls it, or by its name,",
-	"    host:port or place: master 3. Needs admin-commands on a network listener.",
+	"    host:port or place: master 3. FORCE: although proxies with other settings are",
+	"    connected to it. Needs admin-commands on a network listener.",
 }
 
 // lockHelp is the reply to LOCK HELP.
@@ -32,7 +33,7 @@ var lockHelp = []string{
 	"Lock commands are:",
 	"LOCK <key> <ttl> [KEYS <n> <key> ...] [SHARED | LIMIT <n>] [WAIT <timeout>] [SESSION] [OWNER <label>] [FULL]",
 	"    Lock a key. Replies a token, or null while others hold it. Times are 500, 500ms, 30s,",
-	"    5m or 1h; a bare number is milliseconds. KEYS: n more keys, all or none. SHARED: beside",
+	"    1m30s or 1h; a bare number is milliseconds. KEYS: n more keys, all or none. SHARED: beside",
 	"    other SHARED ones. LIMIT: beside n-1 others. WAIT: in a queue, 0 is without limit.",
 	"    SESSION: renewed until the connection ends. FULL: token, fence and validity, slot.",
 	"UNLOCK <key> <token> [KEYS <n> <key> ...] [KEEP <ttl>]",

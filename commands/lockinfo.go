@@ -92,7 +92,7 @@ func (p *parser) parseInfo(argv [][]byte) (a args, err error) {
 	}
 	seen, err := p.parseOptions(&a, "lockinfo", argv[1:], sinceOption|waitOption)
 	if err == nil && seen&sinceOption == 0 {
-		err = errSyntax
+		err = errSyntax("WAIT needs SINCE and a fence")
 	}
 	return a, err
 }

@@ -118,7 +118,7 @@ func TestAdmitGate(t *testing.T) {
 	if got := ask(t, c, r, "LOCKPROXY", "admit"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
 		t.Errorf("got %q", got)
 	}
-	if help := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.Contains(help, "+ADMIT <master>") {
+	if help := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.Contains(help, "+ADMIT <master> [FORCE]") {
 		t.Errorf("HELP says %q", help)
 	}
 }
@@ -127,11 +127,22 @@ func TestAdmitGate(t *testing.T) {
 func TestAdmitWords(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
 	locker.masters = threeMasters()
-	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "master", "3"); got != "+OK" || strings.Join(locker.take(), "") != `admit "h:10"` {
-		t.Errorf("master 3: %q", got)
-	}
-	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "a", "b", "c"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
-		t.Errorf("three words: %q", got)
+	for send, want := range map[string][2]string{
+		"master 3":       {"+OK", `admit "h:10"`},
+		"master 3 FORCE": {"+OK", `admit "h:10!"`},
+		"h:1 force":      {"+OK", `admit "h:1!"`},
+		"FORCE":          {"-ERR no such master 'FORCE': it is one of h:1, m2@h:2, h:10", ""},
+		"FORCE force":    {"-ERR no such master 'FORCE': it is one of h:1, m2@h:2, h:10", ""},
+		"master 3 FROCE": {"-ERR syntax error near 'FROCE': did you mean FORCE?", ""},
+		"a b c":          {"-ERR syntax error near 'c': LOCKPROXY ADMIT takes FORCE", ""},
+		"a b c d":        {"-ERR wrong number of arguments for 'lockproxy|admit' command", ""},
+	} {
+		t.Run(send, func(t *testing.T) {
+			got := ask(t, c, r, append([]string{"LOCKPROXY", "ADMIT"}, strings.Fields(send)...)...)
+			if asked := strings.Join(locker.take(), ""); got != want[0] || asked != want[1] {
+				t.Errorf("got %q, asked %q; want %q", got, asked, want)
+			}
+		})
 	}
 }
 

@@ -17,12 +17,12 @@ const (
 	keysOption options = 1 << iota
 	sharedOption
 	limitOption
+	sinceOption
 	waitOption
 	sessionOption
 	ownerOption
 	fullOption
 	keepOption
-	sinceOption
 
 	// withValue are the options with a value.
 	withValue = keysOption | limitOption | waitOption | ownerOption | keepOption | sinceOption
@@ -30,23 +30,42 @@ const (
 	apart = keysOption | sharedOption | limitOption
 )
 
-var optionWords = map[string]options{
-	"keys": keysOption, "shared": sharedOption, "limit": limitOption, "wait": waitOption,
-	"session": sessionOption, "owner": ownerOption, "full": fullOption, "keep": keepOption, "since": sinceOption,
+// optionWords lists the options in the order of their bits. value is what follows the word.
+var optionWords = []struct{ word, value string }{
+	{"KEYS", "a number and as many keys"}, {"SHARED", ""}, {"LIMIT", "a number"}, {"SINCE", "a fence"},
+	{"WAIT", "a time"}, {"SESSION", ""}, {"OWNER", "a label"}, {"FULL", ""}, {"KEEP", "a time"},
+}
+
+// optionCalled returns the option that a word names, in any case, and its place in optionWords; 0
+// if there is none.
+func optionCalled(word []byte) (o options, at int) {
+	for i := range optionWords {
+		if isWord(word, optionWords[i].word) {
+			return 1 << i, i
+		}
+	}
+	return 0, 0
+}
+
+// words returns the words of the options in o.
+func (o options) words() (all []string) {
+	for i := range optionWords {
+		if o&(1<<i) != 0 {
+			all = append(all, optionWords[i].word)
+		}
+	}
+	return all
 }
 
 // parseOptions parses the options of the command called name, which are some of allowed: in any
 // order and case, each at most once. It returns the options that it found.
 func (p *parser) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
 	for len(argv) > 0 && err == nil {
-		word := optionWords[strings.ToLower(string(argv[0]))]
+		word, at := optionCalled(argv[0])
+		if err := misplaced(word, at, name, argv, seen, allowed); err != nil {
+			return seen, err
+		}
 		argv = argv[1:]
-		if word&allowed == 0 || word&seen != 0 || word&withValue != 0 && len(argv) == 0 {
-			return seen, errSyntax
-		}
-		if word&apart != 0 && seen&apart != 0 {
-			return seen, errSyntax
-		}
 		seen |= word
 		switch {
 		case word == keysOption:
@@ -59,6 +78,23 @@ func (p *parser) parseOptions(a *args, name string, argv [][]byte, allowed optio
 	a.wait, a.session = seen&waitOption != 0, seen&sessionOption != 0
 	a.full = seen&fullOption != 0
 	return seen, err
+}
+
+// misplaced returns the fault of the option at the beginning of argv, if it has one. at is its
+// place in optionWords.
+func misplaced(word options, at int, name string, argv [][]byte, seen, allowed options) error {
+	text := optionWords[at].word
+	switch {
+	case word&allowed == 0:
+		return errWord(strings.ToUpper(name), string(argv[0]), allowed.words())
+	case word&seen != 0:
+		return errTwice(text)
+	case word&apart != 0 && seen&apart != 0:
+		return errSyntax("%s and %s exclude each other", (seen & apart).words()[0], text)
+	case word&withValue != 0 && len(argv) == 1:
+		return errMissing(text, optionWords[at].value)
+	}
+	return nil
 }
 
 // parseValue parses the value that follows an option word.
@@ -91,7 +127,7 @@ func (p *parser) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, 
 		return nil, fmt.Errorf("ERR invalid number of keys in '%s' command: want 1 to %d", name, quorum.MaxKeys-1)
 	}
 	if argv = argv[1:]; len(argv) < n {
-		return nil, errSyntax
+		return nil, errSyntax("KEYS %d needs as many keys, but %d follow", n, len(argv))
 	}
 	for _, b := range argv[:n] {
 		key, err := p.parseKey(b)

@@ -76,7 +76,7 @@ func TestPermission(t *testing.T) {
 		{"EXTEND no " + token + " 5s", refused, "default lock:no"},
 		{"LOCKINFO no", refused, "default lock:no"},
 		{"LOCK unasked 5000", "-NOPERM lock-acl: connection refused", "default lock:unasked"},
-		{"LOCK no 0", "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
+		{"LOCK no 0", "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s", ""},
 		{"LOCK HELP", "*", ""},
 		{"LOCKPROXY RELEASE job", ":1", "default lock:job"},
 		{"LOCKPROXY RELEASE no", refused, "default lock:no"},

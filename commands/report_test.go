@@ -30,7 +30,7 @@ func TestDenialByType(t *testing.T) {
 		{"formatted", denialf("NOPERM %s", "no right"), stat.OutcomeDenied},
 		{"wrapped", fmt.Errorf("permit: %w", errNoAuth), stat.OutcomeDenied},
 		{"only the text of a denial", errors.New("NOPERM no right"), stat.OutcomeInvalid},
-		{"wrong arguments", errSyntax, stat.OutcomeInvalid},
+		{"wrong arguments", errTwice("FULL"), stat.OutcomeInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := refusedAs(tt.err); got != tt.want {

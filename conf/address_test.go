@@ -128,7 +128,9 @@ func TestDurations(t *testing.T) {
 		"0": 0, "5": -1, "0s": 0, "10ms": 10 * time.Millisecond, "60s": time.Minute, "2m": 2 * time.Minute, "1h": time.Hour,
 		"007s": 7 * time.Second, "9223372036854ms": 9223372036854 * time.Millisecond,
 		"": -1, "s": -1, "ms": -1, "-1": -1, "+1": -1, "1.5s": -1, " 1": -1, "1 s": -1, "1S": -1, "1sm": -1, "1mm": -1,
-		"1hs": -1, "1m30s": -1,
+		"1hs": -1, "1m30s": 90 * time.Second, "1m0s": time.Minute, "1h2m3s": 3723 * time.Second, "0h0s": 0,
+		"1h500ms": time.Hour + 500*time.Millisecond, "30s1m": -1, "1m30": -1, "1m1m": -1, "1m-30s": -1, "1m 30s": -1,
+		"2562047h60m": -1, "9223372036854775807h1m": -1,
 		"1us": -1, "1d": -1, "1_000": -1, "0x1": -1, "9223372036855ms": -1, "60": -1, "9999999999999999999": -1,
 		"2562048h": -1, "١": -1,
 	} {

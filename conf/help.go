@@ -20,8 +20,8 @@ usage: lockproxy [--config file] [--name value ...]
   --help          print this and end
 
 Settings are the same in the file (max-ttl: 60s), the environment (LOCKPROXY_MAX_TTL=60s; empty is not set) and
-flags (--max-ttl 60s); later ones win in this order. Times are digits with ms, s, m or h. Without any setting all
-servers are in memory inside lockproxy, to try it out.
+flags (--max-ttl 60s); later ones win in this order. Times are digits with ms, s, m or h: 500ms, 1m30s. Without any
+setting all servers are in memory inside lockproxy, to try it out.
 
 `)
 	if section != "" {

@@ -120,11 +120,11 @@ type loadFault struct {
 // Faults of flags and of the environment.
 var loadFaults = map[string]loadFault{
 	"all at once": {
-		args: []string{"--max-ttl", "1m0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
+		args: []string{"--max-ttl", "1m 0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
 			"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0", "--queue-timeout=0"},
 		environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
 		want: []string{
-			`max-ttl: "1m0s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
+			`max-ttl: "1m 0s" is not a time: digits with ms, s, m or h, such as 500ms, 30s or 1m30s`,
 			`max-clients 0 is under 1`,
 			`fencing: "maybe" is not one of on, off, true, false`,
 			`log-level: "loud" is not one of debug, info, warn, error`,
@@ -134,7 +134,7 @@ var loadFaults = map[string]loadFault{
 			`master-timeout 0s is not positive`,
 			`queue-timeout 0s is not positive`,
 			`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
-			`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
+			`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms, 30s or 1m30s`,
 		}},
 	"more than the system can watch": {
 		args: []string{"--session-timeout", "19h"},
@@ -150,7 +150,7 @@ var loadFaults = map[string]loadFault{
 		want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
 	"a fault hides what follows from it": {
 		args: []string{"--min-ttl", "90s", "--max-ttl=2x"},
-		want: []string{`max-ttl: "2x" is not a time: digits with ms, s, m or h, such as 500ms or 30s`}},
+		want: []string{`max-ttl: "2x" is not a time: digits with ms, s, m or h, such as 500ms, 30s or 1m30s`}},
 	"the same master twice": {
 		args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
 		want: []string{"masters: h:1 is listed twice"}},

@@ -105,37 +105,22 @@ func (v duration) set(s string) error {
 }
 func (v duration) String() string { return plain.Duration(*v.field) }
 
-var errDuration = errors.New("is not a time: digits with ms, s, m or h, such as 500ms or 30s")
+var errDuration = errors.New("is not a time: digits with ms, s, m or h, such as 500ms, 30s or 1m30s")
 
-// ParseDuration parses decimal digits with ms, s, m or h. Unlike in commands, every value but 0
-// needs a unit. It refuses signs, fractions, blanks and values that overflow.
+// ParseDuration parses decimal digits with ms, s, m or h, or several of these with falling units:
+// 1m30s. Unlike in commands, every value but 0 needs a unit. It refuses signs, fractions, blanks
+// and values that overflow.
 func ParseDuration(s string) (time.Duration, error) {
-	digits := strings.TrimRight(s, "msh")
-	var unit time.Duration
-	switch s[len(digits):] {
-	case "", "ms":
-		unit = time.Millisecond
-	case "s":
-		unit = time.Second
-	case "m":
-		unit = time.Minute
-	case "h":
-		unit = time.Hour
-	default:
+	ms, ok := plain.ParseMillis(s)
+	switch {
+	case !ok:
 		return 0, fmt.Errorf("%q %w", s, errDuration)
-	}
-	// accepts no sign and, with a base given, no underscores
-	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil {
-		return 0, fmt.Errorf("%q %w", s, errDuration)
-	}
-	if n > 0 && digits == s {
+	case ms > 0 && strings.Trim(s, "0123456789") == "":
 		return 0, fmt.Errorf("%q has no unit; name a unit: %sms, %ss", s, s, s)
-	}
-	if n > uint64(math.MaxInt64/unit) {
+	case ms > math.MaxInt64/int64(time.Millisecond):
 		return 0, fmt.Errorf("%q is too long", s)
 	}
-	return time.Duration(n) * unit, nil
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 type mode struct{ field *fs.FileMode }

@@ -171,7 +171,7 @@ func (e MasterError) Text(showMasters bool) string {
 	case !ok:
 		return plain.Short(e.Err.Error())
 	case showMasters:
-		return plain.Line(e.Err.Error())
+		return plain.Line(named.Text(nil))
 	}
 	return plain.Line(named.Text(placeOf))
 }

@@ -47,10 +47,12 @@ func newFleet(o *Options, log *zap.Logger, host master.Host, load func() int) *f
 	for i := range o.Masters {
 		names[i] = o.Masters[i].NameOf()
 	}
+	guard := guardOptions(o)
 	for i := range o.Masters {
 		f.lanes = append(f.lanes, master.New(master.Config{
 			Index: i, Options: &o.Masters[i], Names: names, Encoder: &f.enc, KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL,
 			Unguarded: o.Guard == GuardOff, Host: host, Log: log, Dice: o.Dice, Start: start, Adopt: o.Adopt,
+			Client: guard.ClientName(),
 		}))
 	}
 	return f

@@ -24,18 +24,24 @@ type membership struct {
 }
 
 func newMembership(f *fleet, floor *admission.Floor) *membership {
-	o := f.opts
+	opts := guardOptions(f.opts)
+	opts.Floor = floor
+	m := &membership{fleet: f, rules: admission.New(opts), asleep: clock.Suspended()}
+	m.next.expire = func() { m.update(func() {}) }
+	return m
+}
+
+// guardOptions are the options of the guard, without a floor.
+func guardOptions(o *Options) admission.Options {
 	opts := admission.Options{
 		KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL, Fencing: o.Fencing, Mode: o.Guard, AllowEviction: o.AllowEviction,
-		Nonce: o.Dice.Nonce, Floor: floor,
+		Nonce: o.Dice.Nonce,
 	}
 	for i := range o.Masters {
 		opts.IDs = append(opts.IDs, o.Masters[i].IDOf())
 		opts.Names = append(opts.Names, o.Masters[i].NameOf())
 	}
-	m := &membership{fleet: f, rules: admission.New(opts), asleep: clock.Suspended()}
-	m.next.expire = func() { m.update(func() {}) }
-	return m
+	return opts
 }
 
 // update records a change and carries out the actions that follow.

@@ -6,8 +6,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -18,13 +20,39 @@ import (
 func main() {
 	redis.SetLogger(silent{})
 	ctx := signalled()
-	if code, found := tool.Run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
+	args, code, done := builtin(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	if done {
 		os.Exit(code)
 	}
-	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
+	if code, found := tool.Run(ctx, args, os.Environ(), os.Stdout, os.Stderr); found {
+		os.Exit(code)
+	}
+	if err := run(ctx, args, os.Environ(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lockproxy:", err)
 		os.Exit(1)
 	}
+}
+
+// builtin runs doctor, and turns help and version into the flags that do the same. done says that
+// code is the exit code.
+func builtin(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (rest []string, code int,
+	done bool) {
+	if len(args) == 0 {
+		return args, 0, false
+	}
+	switch more := args[1:]; {
+	case args[0] == "doctor":
+		return nil, runDoctor(ctx, more, environ, stdout, stderr), true
+	case args[0] == "version" && len(more) == 0:
+		return []string{"--version"}, 0, false
+	case args[0] == "help" && len(more) == 0:
+		return []string{"--help"}, 0, false
+	case args[0] == "help" && len(more) == 1 && more[0] == "doctor":
+		return nil, runDoctor(ctx, []string{"--help"}, environ, stdout, stderr), true
+	case args[0] == "help" && len(more) == 1 && !strings.HasPrefix(more[0], "-"):
+		return []string{more[0], "--help"}, 0, false
+	}
+	return args, 0, false
 }
 
 // signalled returns a context that the first SIGINT or SIGTERM ends. From then on a second one

@@ -134,7 +134,8 @@ func TestHugeSizesBeforeAuthAreRefused(t *testing.T) {
 	t.Run("LOCK with many arguments after a wrong password", func(t *testing.T) {
 		lock := lab.Encode("LOCK", "a", "60s", "x", "x", "x", "x", "x", "x", "x")
 		got := answerTo(t, c.Addr, lab.Encode("AUTH", "wrong")+lock, c.Process, c.Upstream.Process)
-		if want := "-ERR syntax error\r\n"; !strings.HasSuffix(got.Text, want) {
+		want := "-ERR syntax error near 'x': LOCK takes KEYS, SHARED, LIMIT, WAIT, SESSION, OWNER and FULL\r\n"
+		if !strings.HasSuffix(got.Text, want) {
 			t.Errorf("got %q, want %q in the end", got.Text, want)
 		}
 	})

@@ -164,9 +164,9 @@ func TestStrictNewDeploymentWaitsForAdmit(t *testing.T) {
 	proxies := l.StartProxies(t, 2)
 	host := lab.Dial(t, proxies[0].Addr)
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "quarantined")
-	for _, m := range l.Masters {
-		lab.WaitFor(t, "the remedy for "+m.Addr+" in NOQUORUM", lab.Patience, func() bool {
-			return strings.Contains(host.Do("LOCK", "job", "1s"), "no master has kept its memory: LOCKPROXY ADMIT "+m.Addr)
+	for i, m := range l.Masters {
+		lab.WaitFor(t, "the remedy for "+m.Addr, lab.Patience, func() bool {
+			return strings.Contains(lab.ReasonOf(host, i), "no master has kept its memory: LOCKPROXY ADMIT "+m.Addr)
 		})
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", m.Addr)
 	}

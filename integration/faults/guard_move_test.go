@@ -81,7 +81,7 @@ func TestAdmitMovesMastersToNewSettings(t *testing.T) {
 	token := lab.LockSoon(t, old, "job", "2s")
 	start := time.Now()
 	for _, s := range l.Masters {
-		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
+		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr, "FORCE") // the old proxy runs on
 	}
 	old.Do("EXTEND", "job", token, "2s") // it must not succeed, even if the old proxy has not noticed
 	lab.WaitReason(t, host, 0, "was moved by LOCKPROXY ADMIT ")

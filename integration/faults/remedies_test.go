@@ -35,7 +35,7 @@ func TestRemedyForOneDeadAndOneWipedMaster(t *testing.T) {
 			lab.WaitReason(t, host, 1, "waits for ") // after its quarantine
 			reason := lab.ReasonOf(host, 1)
 			wantRemedy(t, "LOCKPROXY MASTERS", reason, "LOCKPROXY ADMIT "+l.Masters[1].Addr, l.Masters[0].Addr)
-			wantRemedy(t, "LOCK", host.Do("LOCK", "other", "1s"), "LOCKPROXY ADMIT "+l.Masters[1].Addr)
+			wantRemedy(t, "LOCK", host.Do("LOCK", "other", "1s"), "start "+l.Masters[0].Addr)
 			help(t, l, host)
 			lab.WaitStates(t, host, lab.Patience, map[bool]string{true: "down", false: "voting"}[name == "ADMIT"],
 				"voting", "voting")
@@ -62,7 +62,10 @@ func TestRemedyForAnotherListOfMasters(t *testing.T) {
 		lab.WaitReason(t, host, i, "belongs to proxies with another list of masters")
 		wantRemedy(t, "LOCKPROXY MASTERS", lab.ReasonOf(host, i), "LOCKPROXY ADMIT "+addr)
 	}
-	wantRemedy(t, "LOCK", host.Do("LOCK", "job", "1s"), "LOCKPROXY ADMIT "+addrs[0])
+	if reply := host.Do("LOCK", "job", "1s"); !strings.Contains(reply, addrs[0]+" belongs to proxies with another list of masters: "+
+		"set the same here; ") || strings.Contains(reply, "ADMIT") {
+		t.Errorf("LOCK: got %q, want the setting, and no ADMIT", reply)
+	}
 	for _, addr := range addrs {
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", addr)
 	}

@@ -23,7 +23,7 @@ func allBadArguments() []badArguments {
 	const (
 		lockCount   = "-ERR wrong number of arguments for 'lock' command\r\n"
 		unlockCount = "-ERR wrong number of arguments for 'unlock' command\r\n"
-		syntax      = "-ERR syntax error\r\n"
+		syntax      = "-ERR syntax error near '"
 		badKey      = "-ERR invalid key"
 		badToken    = "-ERR invalid token"
 	)
@@ -33,11 +33,11 @@ func allBadArguments() []badArguments {
 		{unlockCount, []string{"UNLOCK"}},
 		{unlockCount, []string{"unlock", "job"}},
 		{syntax, []string{"UNLOCK", "job", token, "more"}},
-		{syntax, []string{"UNLOCK", "job", token, "KEEP"}},
+		{"-ERR syntax error: KEEP needs a time\r\n", []string{"UNLOCK", "job", token, "KEEP"}},
 		{syntax, []string{"LOCKINFO", "job", "more"}},
 		{syntax, []string{"LOCK", "job", "1000", "NONSENSE"}},
 		{syntax, []string{"LOCK", "job", "1000", ""}},
-		{syntax, []string{"LOCK", "job", "1000", "FULL", "FULL"}},
+		{"-ERR syntax error: FULL is given twice\r\n", []string{"LOCK", "job", "1000", "FULL", "FULL"}},
 		{syntax, []string{"LOCK", "job", "1000", "2000"}},
 		{"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed\r\n",
 			[]string{"LOCK", "job", "600000"}},
@@ -72,9 +72,9 @@ func allBadArguments() []badArguments {
 // held it, and the client got a grant (node-redlock#120).
 func badTTLs() (table []badArguments) {
 	const expire = "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, " +
-		"or digits with ms, s, m or h, from 10ms to 60s\r\n"
+		"or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n"
 	for _, ttl := range []string{"0", "0ms", "0s", "00", "-1", "-1s", "+5", "+5000", "5.0", "1.5s", "1e3", "0x10",
-		" 1000", "1000 ", "1 s", "s", "ms", "", "5S", "5MS", "5d", "5us", "5ns", "1m30s", "1_000",
+		" 1000", "1000 ", "1 s", "s", "ms", "", "5S", "5MS", "5d", "5us", "5ns", "1m1m", "30s1m", "1m30", "1_000",
 		"\x001000", "1000\x00", "10\r\n", "९", "NaN"} {
 		table = append(table, badArguments{expire, []string{"LOCK", "job", ttl}})
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +33,9 @@ func TestMaxTTLChangesAllAtOnce(t *testing.T) {
 	for i, s := range l.Masters {
 		says := "belongs to proxies with max-ttl 1000ms (here 2000ms): set the same here, " +
 			"or stop those proxies and send LOCKPROXY ADMIT " + s.Addr + " to this one"
-		if !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, says) || lab.ReasonOf(near, i) != says || !one.Says(says) {
+		client, _, _ := strings.Cut(says, ", or stop") // does not read of ADMIT, which would stop all others' locks
+		if !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, client) || strings.Contains(reply, "ADMIT") ||
+			lab.ReasonOf(near, i) != says || !one.Says(says) {
 			t.Errorf("master %d: LOCK: got %q, LOCKPROXY MASTERS: got %q", i+1, reply, lab.ReasonOf(near, i))
 		}
 	}
@@ -40,7 +43,13 @@ func TestMaxTTLChangesAllAtOnce(t *testing.T) {
 	held := lab.LockSoon(t, far, "held", "1s")
 	start := time.Now()
 	for _, i := range []string{"1", "2", "3"} { // step 2
-		near.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", "master", i)
+		refused := near.Do("LOCKPROXY", "ADMIT", "master", i) // the other proxy still runs
+		named := regexp.MustCompile(`^-ERR \S+ is connected to proxies with max-ttl 1000ms \(here 2000ms\) at 127\.0\.0\.1:\d+: ` +
+			"stop them first, or add FORCE, which ends their locks\r\n$")
+		if !named.MatchString(refused) {
+			t.Fatalf("ADMIT without FORCE: got %q", refused)
+		}
+		near.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", "master", i, "FORCE")
 	}
 	lab.WaitStates(t, far, lab.Patience, "refused", "refused", "refused")
 	if reply := far.Do("LOCK", "job", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, "set the same here") {

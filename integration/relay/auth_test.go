@@ -21,7 +21,7 @@ func TestNoLockWithoutAuth(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"not at all": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("UNLOCK", "job", token), noAuth}, {lab.Encode("GET", "a"), noAuth}},
 		"arguments come first": {{lab.Encode("LOCK", "job"), "-ERR wrong number of arguments for 'lock' command\r\n"},
-			{lab.Encode("LOCK", "job", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n"}},
+			{lab.Encode("LOCK", "job", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n"}},
 		"wrong password": {{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), noAuth}},
 		"malformed": {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"}, {lab.Encode("LOCK", "job", "60s"), noAuth}},

@@ -27,7 +27,7 @@ func TestEmbeddedSessionWorks(t *testing.T) {
 			t.Errorf("got token %s after %s, want a greater one", later, token)
 		}
 		host.Unlock("job", later)
-		host.WantDo("-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n", "LOCK", "job", "soon")
+		host.WantDo("-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n", "LOCK", "job", "soon")
 
 		start, short := time.Now(), "short-"+null
 		host.Lock(short, "1s")

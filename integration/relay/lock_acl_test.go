@@ -44,7 +44,7 @@ func TestLockACLDecidesWhoMayLock(t *testing.T) {
 			{lab.Encode("LOCKINFO", "other"), noAuth}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}},
 		"own and other keys": {{app, ok}, {lab.Encode("LOCK", "app:a", "60s"), "token"}, {lock, noKey}, {lab.Encode("UNLOCK", "other", token), noKey},
 			{lab.Encode("EXTEND", "other", token, "60s"), noKey}, {lab.Encode("LOCKINFO", "other"), noKey}, {lab.Encode("LOCK", "other", "60s", "WAIT", "1s", "SESSION"), noKey},
-			{lab.Encode("LOCK", "other", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n"}},
+			{lab.Encode("LOCK", "other", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n"}},
 		"command not allowed":    {{reader, ok}, {lock, noCommand}},
 		"by HELLO":               {{lab.Encode("HELLO", "2", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:b", "60s"), "token"}, {lock, noKey}},
 		"by HELLO and a name":    {{lab.Encode("HELLO", "2", "SETNAME", "x", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:c", "60s"), "token"}, {lock, noKey}},

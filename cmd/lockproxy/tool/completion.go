@@ -60,6 +60,10 @@ func allWords() []words {
 		set.VisitAll(func(f *flag.Flag) {
 			w.flags = append(w.flags, flagWord{f.Name, f.Usage, namesFile(f.Name), isSwitch(f)})
 		})
+		if s.Name == DoctorCommand.Name {
+			w.flags = append(w.flags, serve.flags[0])
+			w.flags = append(w.flags, serve.flags[len(serve.flags)-len(conf.Settings()):]...)
+		}
 		w.flags = append(w.flags, flagWord{"help", "print the help and end", false, true})
 		all = append(all, w)
 	}
@@ -187,8 +191,15 @@ func (w words) flagNames() []string {
 
 // extra returns the possible arguments of a subcommand, if there is a list of them.
 func (w words) extra() []string {
-	if w.name == "completion" {
+	switch w.name {
+	case "completion":
 		return []string{"bash", "zsh", "fish"}
+	case "help":
+		var names []string
+		for _, s := range Subcommands() {
+			names = append(names, s.Name)
+		}
+		return names
 	}
 	return nil
 }

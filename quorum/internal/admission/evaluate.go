@@ -236,9 +236,9 @@ func (e *evaluation) evaluateSurvivor(i int) {
 // foreign is the reason of a master that belongs to proxies with other settings or of another
 // version. It names both ways out. here is what makes this proxy one of those.
 func (g *Guard) foreign(i int, what, here string) Named {
-	return Naming(g.o.Names, func(name func(int) string) string {
-		return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one", what, here, name(i))
-	})
+	text := what + ": " + here
+	return &naming{names: g.o.Names, text: func(func(int) string) string { return text },
+		remedy: ", or stop those proxies and send LOCKPROXY ADMIT " + g.o.Names[i] + " to this one"}
 }
 
 const sameSettings = "set the same here"

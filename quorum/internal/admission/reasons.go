@@ -20,7 +20,9 @@ func (e mayEvictError) Error() string {
 	return fmt.Sprintf("may evict locks (maxmemory-policy %s, not noeviction)", string(e))
 }
 
-// Named is a reason that names masters. Text has it with other names for them.
+// Named is a reason that names masters. Its Error is for operators, and may end with a LOCKPROXY
+// ADMIT to send. Text is for clients: it does not advise ADMIT, which stops the locks of others.
+// name gives other names for the masters; nil: their own.
 type Named interface {
 	error
 	Text(name func(master int) string) string
@@ -28,20 +30,26 @@ type Named interface {
 
 // naming is a Named in words that do not change.
 type naming struct {
-	names []string
-	text  func(name func(master int) string) string
+	names  []string
+	text   func(name func(master int) string) string
+	remedy string // for operators
 }
 
 // Naming returns a reason with these names of masters in it.
 func Naming(names []string, text func(name func(master int) string) string) Named {
-	return &naming{names, text}
+	return &naming{names: names, text: text}
 }
 
 // Error implements error.
-func (e *naming) Error() string { return e.text(func(i int) string { return e.names[i] }) }
+func (e *naming) Error() string { return e.Text(nil) + e.remedy }
 
 // Text implements Named.
-func (e *naming) Text(name func(master int) string) string { return e.text(name) }
+func (e *naming) Text(name func(master int) string) string {
+	if name == nil {
+		name = func(i int) string { return e.names[i] }
+	}
+	return e.text(name)
+}
 
 // Quarantine is the reason of a master that stays out of the vote until the locks that it may have
 // forgotten have expired.
@@ -81,43 +89,73 @@ var causeWords = map[string]string{
 }
 
 // Error says how long ago and how much longer, in whole seconds from now.
-func (q *Quarantine) Error() string { return q.Text(func(i int) string { return q.names[i] }) }
+func (q *Quarantine) Error() string {
+	name := func(i int) string { return q.names[i] }
+	text, start := q.text(name)
+	switch admit := "LOCKPROXY ADMIT "; {
+	case q.waits == waitsForNothing:
+		return text
+	case q.waits == waitsForMoves:
+		return text + ": " + admit + strings.Join(q.missingNames(name), ", "+admit)
+	case start == "":
+		return text + ": " + admit + name(q.master)
+	default:
+		return text + ": " + start + ", or " + admit + name(q.master)
+	}
+}
 
 // Text implements Named.
 func (q *Quarantine) Text(name func(master int) string) string {
+	if name == nil {
+		name = func(i int) string { return q.names[i] }
+	}
+	text, start := q.text(name)
+	if start != "" {
+		text += ": " + start
+	}
+	return text
+}
+
+// text returns the reason, and what helps beside ADMIT, if anything does.
+func (q *Quarantine) text(name func(master int) string) (text, help string) {
 	words := causeWords[q.Cause]
 	if words == "" {
 		words = "was put in quarantine"
 	}
-	text := fmt.Sprintf("%s %ds ago, ", words, int(time.Since(q.Since).Seconds()))
-	if q.waits == waitsForNothing {
-		return text + fmt.Sprintf("votes in %ds", int((max(time.Until(q.Until), 0)+time.Second-1)/time.Second))
-	}
-	var missing []string
-	for _, i := range q.missing {
-		missing = append(missing, name(i))
-	}
-	start := ""
+	text = fmt.Sprintf("%s %ds ago, ", words, int(time.Since(q.Since).Seconds()))
+	missing := q.missingNames(name)
 	if len(missing) > 0 {
-		start = "start " + strings.Join(missing, ", ") + ", or "
+		help = "start " + strings.Join(missing, ", ")
 	}
-	remedy := start + "LOCKPROXY ADMIT " + name(q.master)
 	switch q.waits {
+	case waitsForNothing:
+		return text + fmt.Sprintf("votes in %ds", int((max(time.Until(q.Until), 0)+time.Second-1)/time.Second)), ""
 	case waitsForOperator:
-		return text + "no master has kept its memory: LOCKPROXY ADMIT " + name(q.master)
+		return text + "no master has kept its memory", ""
 	case waitsForMasters:
 		more := "to be reached"
 		if len(missing) == 0 {
 			more = "that kept their memory"
 		}
-		return text + fmt.Sprintf("waits for %d more %s: %s", q.needed, more, remedy)
+		return text + fmt.Sprintf("waits for %d more %s", q.needed, more), help
 	case waitsForCounters:
-		return text + fmt.Sprintf("waits for the fencing counters of %d more: %s", q.needed, remedy)
+		return text + fmt.Sprintf("waits for the fencing counters of %d more", q.needed), help
 	case waitsForMoves:
-		return text + "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT " +
-			strings.Join(missing, ", LOCKPROXY ADMIT ")
+		return text + "waits until no master belongs to proxies with other settings", ""
 	}
-	return text + "has fencing counters ahead of the clock: set the clocks right, or " + remedy
+	const clocks = "set the clocks right"
+	if help == "" {
+		return text + "has fencing counters ahead of the clock", clocks
+	}
+	return text + "has fencing counters ahead of the clock", clocks + ", or " + help
+}
+
+// missingNames are the names of the masters that the quarantine waits for.
+func (q *Quarantine) missingNames(name func(master int) string) (all []string) {
+	for _, i := range q.missing {
+		all = append(all, name(i))
+	}
+	return all
 }
 
 // Topic is the text without what changes by itself: equal for reasons that differ only in times.

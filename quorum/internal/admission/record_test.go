@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 func TestRecordText(t *testing.T) {
@@ -98,7 +100,7 @@ func TestReasons(t *testing.T) {
 	}
 	topic := q.Topic()
 	place := func(i int) string { return "master " + string(rune('1'+i)) }
-	if got := q.Text(place); !strings.HasSuffix(got, "start master 3, or LOCKPROXY ADMIT master 1") {
+	if got := q.Text(place); got != "restarted 17s ago, waits for 1 more to be reached: start master 3" {
 		t.Errorf("%q", got)
 	}
 	if q.waits = waitsForCounters; q.Topic() == topic {
@@ -110,7 +112,62 @@ func TestReasons(t *testing.T) {
 		"or stop those proxies and send LOCKPROXY ADMIT 10.0.0.2:6379 to this one" {
 		t.Errorf("%q", got)
 	}
-	if got := other.Text(place); !strings.Contains(got, "ADMIT master 2 ") {
+	if got := other.Text(place); got != "belongs to proxies with another list of masters: set the same here" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestClientsAreNotToldToAdmit: ADMIT stops the locks of others, so only operators read of it.
+func TestClientsAreNotToldToAdmit(t *testing.T) {
+	for waits := waitsForNothing; waits <= waitsForOperator; waits++ {
+		for _, missing := range [][]int{nil, {1, 2}} {
+			q := &Quarantine{Cause: causeRestarted, names: []string{"a", "b", "c"}, master: 0}
+			q.waits, q.missing = waits, missing
+			if got := q.Text(nil); strings.Contains(got, "ADMIT") {
+				t.Errorf("condition %d: clients read %q", waits, got)
+			}
+			wants := waits != waitsForNothing && (waits != waitsForMoves || missing != nil)
+			if got := q.Error(); strings.Contains(got, "LOCKPROXY ADMIT ") != wants && waits != waitsForMoves {
+				t.Errorf("condition %d: operators read %q", waits, got)
+			}
+		}
+	}
+}
+
+// TestOthersConnected: lanes carry the settings of their proxies in their names.
+func TestOthersConnected(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	with := func(ttl time.Duration) *Options { return &Options{IDs: names, Names: names, MaxTTL: ttl} }
+	ours, theirs := with(time.Second), with(2*time.Second)
+	name := func(o *Options) string { return o.ClientName() }
+	if name(ours) == name(theirs) || len(name(ours)) != len("lockproxy:")+16 {
+		t.Fatalf("names %q and %q", name(ours), name(theirs))
+	}
+	record := func(o *Options) wire.ProbeReply {
+		fingerprint := strings.TrimPrefix(name(o), "lockproxy:")
+		return wire.ProbeReply{Record: record{kind: recordVotes, runID: "r", fingerprint: fingerprint}.String(),
+			Settings: settingsOf(o).String()}
+	}
+	const differs = "max-ttl 2000ms (here 1000ms)"
+	for _, tt := range []struct {
+		name    string
+		probe   wire.ProbeReply
+		clients []Client
+		want    string
+	}{
+		{"nobody", record(theirs), nil, ""},
+		{"our own lanes, and others' clients", record(theirs), []Client{{"1", name(ours)}, {"2", "app"}, {"3", "lockproxy-like"}}, ""},
+		{"others, whose settings the master knows", record(theirs), []Client{{"1", name(theirs)}, {"2", name(ours)}}, "1 " + differs},
+		{"others, whose settings are not known", record(ours), []Client{{"1", name(theirs)}}, "1 "},
+		{"the first version, on its master", record(theirs), []Client{{"1", "lockproxy"}, {"2", name(theirs)}}, "1 2 " + differs},
+		{"the first version, on our master", record(ours), []Client{{"1", "lockproxy"}}, ""},
+		{"the first version, on an empty master", wire.ProbeReply{}, []Client{{"1", "lockproxy"}}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			addrs, differs := New(*ours).Others(tt.probe, tt.clients)
+			if got := strings.Join(append(addrs, differs), " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 // GuardMode selects the treatment of a master that may have lost its memory: one that restarted,
@@ -107,6 +109,57 @@ func differ(theirs, ours settings) string {
 		return "other settings"
 	}
 	return strings.Join(all, ", ")
+}
+
+// Describe returns the state of a master by its probe, in words, and the settings in which the
+// proxies that it belongs to differ from o; "" if it belongs to none, or to those with o.
+func (o *Options) Describe(p wire.ProbeReply) (state, differs string) {
+	r := parseRecord(p.Record)
+	words := map[recordKind]string{recordNone: "new", recordNew: "new", recordVotes: "admitted", recordOff: "admitted",
+		recordMark: "in quarantine", recordUnknown: "has a record of another version"}
+	ours := settingsOf(o)
+	if r.fingerprint != "" && r.fingerprint != ours.fingerprint() {
+		differs = differ(parseSettings(p.Settings), ours)
+	}
+	return words[r.kind], differs
+}
+
+// Client is a connection to a master: its address and its name by CLIENT SETNAME.
+type Client struct{ Addr, Name string }
+
+// clientName begins the names of lanes on the masters. Those of the first versions have no more.
+const clientName = "lockproxy"
+
+// ClientName returns the name of the lanes of proxies with these settings: lockproxy:, then 16 hex
+// digits that differ if the settings do.
+func (o *Options) ClientName() string { return clientName + ":" + settingsOf(o).fingerprint() }
+
+// Others returns the addresses of those clients that are lanes of proxies with other settings, and
+// the settings in which these differ, or "" if they are not known. p is a probe of the master.
+//
+// The settings of proxies of the first versions are not known: they count if the master belongs to
+// others.
+func (g *Guard) Others(p wire.ProbeReply, clients []Client) (addrs []string, differs string) {
+	theirs := parseSettings(p.Settings)
+	for _, c := range clients {
+		fingerprint, named := strings.CutPrefix(c.Name, clientName+":")
+		switch {
+		case named && fingerprint == g.fingerprint:
+			continue
+		case named && fingerprint == theirs.fingerprint():
+			differs = differ(theirs, g.settings)
+		case !named && (c.Name != clientName || !g.Takes(p)):
+			continue
+		}
+		addrs = append(addrs, c.Addr)
+	}
+	return addrs, differs
+}
+
+// Takes reports whether an ADMIT of a master takes it from proxies with other settings.
+func (g *Guard) Takes(p wire.ProbeReply) bool {
+	of := parseRecord(p.Record).fingerprint
+	return of != "" && of != g.fingerprint
 }
 
 // Options configure a Guard.

@@ -14,7 +14,7 @@ import (
 
 // handshake sends the first commands on a new connection:
 //
-//	AUTH, SELECT, CLIENT SETNAME lockproxy, CLIENT ID, INFO by sections; then
+//	AUTH, SELECT, CLIENT SETNAME lockproxy:<settings>, CLIENT ID, INFO by sections; then
 //	CLIENT KILL ID <the connection before>, CONFIG GET *append*, SCRIPT LOAD
 //
 // The releases that the master has missed follow, and then the first probe, which tries the rights
@@ -49,21 +49,27 @@ func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 // does not return it.
 func (s *supervisor) introduction(id *int64) (all []command) {
 	l := s.lane
-	switch user, password := l.cfg.Options.Credentials(); {
+	all = login(l.cfg.Options)
+	return append(all, command{may, []string{"CLIENT", "SETNAME", l.cfg.Client}, nil},
+		command{may, []string{"CLIENT", "ID"}, func(r *wire.Reply) error {
+			*id = r.Int
+			return nil
+		}})
+}
+
+// login authenticates and selects the database.
+func login(o *Options) (all []command) {
+	switch user, password := o.Credentials(); {
 	case password == "":
 	case user == "":
 		all = append(all, command{must, []string{"AUTH", password}, nil})
 	default:
 		all = append(all, command{must, []string{"AUTH", user, password}, nil})
 	}
-	if db := l.cfg.Options.DB; db != 0 {
-		all = append(all, command{must, []string{"SELECT", strconv.Itoa(db)}, nil})
+	if o.DB != 0 {
+		all = append(all, command{must, []string{"SELECT", strconv.Itoa(o.DB)}, nil})
 	}
-	return append(all, command{may, []string{"CLIENT", "SETNAME", "lockproxy"}, nil},
-		command{may, []string{"CLIENT", "ID"}, func(r *wire.Reply) error {
-			*id = r.Int
-			return nil
-		}})
+	return all
 }
 
 // identify claims the server for this lane, if it may be a master.

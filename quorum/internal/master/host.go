@@ -75,6 +75,7 @@ type Config struct {
 	Encoder   *wire.Encoder
 	MaxTTL    time.Duration
 	KeyPrefix string // of the locks
+	Client    string // the name of the connection, for CLIENT SETNAME
 	Unguarded bool   // masters vote under any record
 	Host      Host
 	Log       *zap.Logger

@@ -262,7 +262,7 @@ func documented(t *testing.T) (commands, others []string) {
 // notify.
 var sent = []string{
 	"eval", "evalsha", "script|load", "info", "ping", "config|get", "client|id", "client|kill", "client|setname",
-	"subscribe", "unsubscribe", "scan",
+	"client|list", "subscribe", "unsubscribe", "scan",
 }
 
 // A trial tries exactly the commands of the scripts, and the reference gives exactly these to
@@ -306,7 +306,7 @@ func TestRealRights(t *testing.T) {
 	}
 	optional := []string{
 		"+script|load", "+ping", "+config|get", "+client|id", "+client|kill", "+client|setname",
-		"+subscribe", "+unsubscribe", "+scan", "+publish", "+pubsub|numsub", "&lockproxy:released:*", "&lockproxy:changed*", "~lock:*",
+		"+client|list", "+subscribe", "+unsubscribe", "+scan", "+publish", "+pubsub|numsub", "&lockproxy:released:*", "&lockproxy:changed*", "~lock:*",
 	}
 	for _, right := range slices.Concat(others, commands) {
 		switch right[0] {

@@ -210,7 +210,7 @@ func (w *world) operate() {
 		for _, m := range pr.q.Masters() {
 			if strings.Contains(m.Reason, "no master has kept its memory") {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				_ = pr.q.Admit(ctx, m.Name)
+				_ = pr.q.Admit(ctx, m.Name, true)
 				cancel()
 			}
 		}
