@@ -2,6 +2,8 @@ package clients
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -85,24 +87,39 @@ func lackInstalled(t *testing.T, what string) {
 	t.Skipf("%s is not installed", what)
 }
 
-// node returns the path of Node. Neither Node nor the npm registry is required, even if CI is
-// set.
+// node returns the name of Node, or skips the test. Neither Node nor the npm registry is required,
+// even if CI is set.
 func node(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat("node/node_modules/ioredis"); err != nil {
-		t.Skip("npm install was not run in integration/clients/node")
+	if err := nodeMissing(); err != nil {
+		t.Skip(err)
 	}
-	return ifRuns(t, "node", "-e", "0")
+	return "node"
 }
 
-// ifRuns returns the path of a program if it succeeds with the arguments, and skips the test
+func nodeMissing() error {
+	if _, err := os.Stat("node/node_modules/ioredis"); err != nil {
+		return errors.New("npm install was not run in integration/clients/node")
+	}
+	return missing("node", "-e", "0")
+}
+
+// ifRuns returns the name of a program if it succeeds with the arguments, and skips the test
 // otherwise.
 func ifRuns(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
-		t.Skipf("%s %s: %v %s", program, strings.Join(args, " "), err, out)
+	if err := missing(program, args...); err != nil {
+		t.Skip(err)
 	}
 	return program
+}
+
+// missing returns an error if the program does not succeed with the arguments.
+func missing(program string, args ...string) error {
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w %s", program, strings.Join(args, " "), err, out)
+	}
+	return nil
 }
 
 // runClient runs a client program against a proxy with an upstream and three masters. Host and

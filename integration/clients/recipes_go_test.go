@@ -18,27 +18,26 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
-	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
-	defer rdb.Close()
-	wantRenewedThenWaited(t, rdb, host)
-	wantWorkErrors(t, rdb, host)
+	proxies := withlock.Connect(&redis.Options{Addr: c.Addr})
+	wantRenewedThenWaited(t, proxies, host)
+	wantWorkErrors(t, proxies, host)
 	t.Run("released by an operator", func(t *testing.T) {
-		wantErrLost(t, rdb, func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") })
+		wantErrLost(t, proxies, func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") })
 	})
 	t.Run("no majority", func(t *testing.T) { // last, because the masters stay dead
-		wantErrLost(t, rdb, func() { c.Masters[0].Kill(); c.Masters[1].Kill() })
+		wantErrLost(t, proxies, func() { c.Masters[0].Kill(); c.Masters[1].Kill() })
 	})
 }
 
 // wantRenewedThenWaited: work that takes longer than the ttl keeps its lock, which is released
 // afterwards. Later work that waits for the key gets it with a greater fence.
-func wantRenewedThenWaited(t *testing.T, rdb *redis.Client, host *lab.Client) {
+func wantRenewedThenWaited(t *testing.T, proxies *withlock.Proxies, host *lab.Client) {
 	t.Helper()
 	ctx := t.Context()
 	var first int64
-	err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
+	err := proxies.Do(ctx, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
 		first = fence
-		if err := withlock.Do(ctx, rdb, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
+		if err := proxies.Do(ctx, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
 			t.Errorf("Do of a held key: got %v, want ErrTaken", err)
 		}
 		lab.Pass(t, 3500*time.Millisecond) // longer than the ttl, so it must be renewed
@@ -52,7 +51,7 @@ func wantRenewedThenWaited(t *testing.T, rdb *redis.Client, host *lab.Client) {
 	token := host.Lock("job", "30s")
 	waited := make(chan error, 1)
 	go func() {
-		waited <- withlock.Do(ctx, rdb, "job", 20*time.Second, 30*time.Second, func(held context.Context, fence int64) error {
+		waited <- proxies.Do(ctx, "job", 20*time.Second, 30*time.Second, func(held context.Context, fence int64) error {
 			if fence <= first {
 				t.Errorf("got fence %d after %d, want a greater one", fence, first)
 			}
@@ -68,15 +67,15 @@ func wantRenewedThenWaited(t *testing.T, rdb *redis.Client, host *lab.Client) {
 
 // wantWorkErrors: Do returns the error of the work, and that of a caller who gives up. Neither is
 // ErrLost, and the lock is released.
-func wantWorkErrors(t *testing.T, rdb *redis.Client, host *lab.Client) {
+func wantWorkErrors(t *testing.T, proxies *withlock.Proxies, host *lab.Client) {
 	t.Helper()
 	wrong := errors.New("wrong")
-	err := withlock.Do(t.Context(), rdb, "job", time.Second, 0, func(context.Context, int64) error { return wrong })
+	err := proxies.Do(t.Context(), "job", time.Second, 0, func(context.Context, int64) error { return wrong })
 	if !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
 		t.Errorf("Do with an error of the work: got %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
-	err = withlock.Do(ended, rdb, "job", 20*time.Second, 0, func(held context.Context, _ int64) error {
+	err = proxies.Do(ended, "job", 20*time.Second, 0, func(held context.Context, _ int64) error {
 		cancel()
 		<-held.Done()
 		return context.Cause(held)
@@ -88,9 +87,9 @@ func wantWorkErrors(t *testing.T, rdb *redis.Client, host *lab.Client) {
 }
 
 // wantErrLost: the context of work that loses its lock ends, and Do returns ErrLost.
-func wantErrLost(t *testing.T, rdb *redis.Client, lose func()) {
+func wantErrLost(t *testing.T, proxies *withlock.Proxies, lose func()) {
 	t.Helper()
-	err := withlock.Do(t.Context(), rdb, "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
+	err := proxies.Do(t.Context(), "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
 		lose()
 		select {
 		case <-held.Done():

@@ -57,12 +57,19 @@ func TestPHPRecipesWork(t *testing.T) {
 // Java needs a JDK and no library, because the recipe takes any client.
 func TestJavaRecipesWork(t *testing.T) {
 	t.Parallel()
+	ifRuns(t, "javac", "-version")
+	runRecipe(t, "java", "-cp", javaClasses(t), "Recipes")
+}
+
+// javaClasses compiles the recipe and its test, and returns the folder of the classes.
+func javaClasses(t *testing.T) string {
+	t.Helper()
 	classes := t.TempDir()
-	out, err := exec.Command(ifRuns(t, "javac", "-version"), "-d", classes, "java/Recipes.java", "java/recipes/HeldLock.java").CombinedOutput()
+	out, err := exec.Command("javac", "-d", classes, "java/Recipes.java", "java/recipes/HeldLock.java").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	runRecipe(t, "java", "-cp", classes, "Recipes")
+	return classes
 }
 
 // A lock library for one Redis and LOCK exclude each other if that Redis is the upstream and the

@@ -23,11 +23,12 @@ export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `
 
-// The commands of docs/tutorial.md work line by line, with other ports and another folder.
+// The commands of docs/tutorial.md work line by line, with other ports, another folder, and a shorter
+// max-ttl: a reader takes a minute, and the test does not.
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")
-	swaps := []string{"~/lockproxy-tutorial", dir}
+	swaps := []string{"~/lockproxy-tutorial", dir, "--max-ttl 1m", "--max-ttl 10s", "LOCK report 1m", "LOCK report 10s"}
 	for _, port := range []string{"6380", "7000", "7001", "7002", "7003", "7004", "7005"} {
 		swaps = append(swaps, port, portOf(lab.FreeAddr(t)))
 	}

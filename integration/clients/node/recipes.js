@@ -2,9 +2,9 @@
 "use strict";
 const assert = require("node:assert");
 const { setTimeout: sleep } = require("node:timers/promises");
-const { createClientPool } = require("redis");
+const { createClient } = require("redis");
 const { Redis } = require("ioredis");
-const { lock, LockTaken, LockLost } = require("./recipes/lock.js");
+const { lock, Proxies, LockTaken, LockLost, nodeRedis, ioredis } = require("./recipes/lock.js");
 const [host, port] = [process.argv[2], Number(process.argv[3])];
 const admin = new Redis({ host, port });
 
@@ -23,9 +23,9 @@ async function using(held, work) {
   if (failed) throw failed;
 }
 
-async function tries(send, waiting) {
-  await using(await lock(send, "node", { ttl: 3_000 }), async (first) => {
-    await assert.rejects(lock(send, "node"), LockTaken);
+async function tries(proxies) {
+  await using(await lock(proxies, "node", { ttl: 3_000 }), async (first) => {
+    await assert.rejects(lock(proxies, "node"), LockTaken);
     await sleep(3500); // longer than the ttl: it is renewed
     first.check();
     assert(!first.signal.aborted && !(await free("node")));
@@ -33,8 +33,8 @@ async function tries(send, waiting) {
   assert(await free("node"));
 
   let second;
-  await using(await lock(send, "node"), async (first) => {
-    second = lock(send, "node", { wait: 20_000, waiting }).then((held) => using(held, (held) => {
+  await using(await lock(proxies, "node"), async (first) => {
+    second = lock(proxies, "node", { wait: 20_000 }).then((held) => using(held, (held) => {
       held.check();
       assert(held.fence > first.fence);
     }));
@@ -43,13 +43,13 @@ async function tries(send, waiting) {
   await second;
   assert(await free("node"));
 
-  await assert.rejects(using(await lock(send, "node", { ttl: 3_000 }), async (held) => {
+  await assert.rejects(using(await lock(proxies, "node", { ttl: 3_000 }), async (held) => {
     await takeAway("node");
     await sleep(30_000, undefined, { signal: held.signal }).catch(() => {});
     assert(held.signal.aborted && held.signal.reason instanceof LockLost);
     held.check();
   }), LockLost);
-  await assert.rejects(using(await lock(send, "node"), () => takeAway("node")), LockLost);
+  await assert.rejects(using(await lock(proxies, "node"), () => takeAway("node")), LockLost);
   assert(await free("node"));
 }
 
@@ -62,26 +62,27 @@ async function pushed(own) {
 }
 
 (async () => {
-  const pool = await createClientPool({ socket: { host, port }, RESP: 3 }, { maximum: 10 }).connect();
-  const send = (...command) => pool.sendCommand(command);
-  await tries(send);
-  await pool.execute((own) => pushed((...command) => own.sendCommand(command)));
-  console.log("node-redis ok");
-
-  const [redis, waiting] = [new Redis({ host, port, protocol: 3 }), new Redis({ host, port })];
-  const call = (...command) => redis.call(...command);
-  await tries(call, (...command) => waiting.call(...command));
-  await pushed(call);
-  console.log("ioredis ok");
+  const client = await createClient({ socket: { host, port }, RESP: 3 }).connect();
+  await pushed((...command) => client.sendCommand(command));
+  const redis = new Redis({ host, port, protocol: 3 });
+  await pushed((...command) => redis.call(...command));
+  let proxies;
+  for (const make of [ioredis, nodeRedis]) {
+    proxies?.close();
+    proxies = new Proxies(make, `redis://${host}:${port}`);
+    await tries(proxies);
+    console.log(make.name, "ok");
+  }
 
   if (Number(process.versions.node.split(".")[0]) >= 24) {
-    const body = "await using held = await lock(call, 'using'); return [held.token, await call('LOCK', 'using', '1s')];";
-    const [token, taken] = await new (async () => {}).constructor("lock", "call", body)(lock, call);
+    const body = "await using held = await lock(proxies, 'using'); return [held.token, await proxies.ask(9_000, 'LOCK', 'using', '1s')];";
+    const [token, taken] = await new (async () => {}).constructor("lock", "proxies", body)(lock, proxies);
     assert(token && taken === null && (await free("using")));
     console.log("await using ok");
   }
-  await pool.close();
-  for (const r of [redis, waiting, admin]) r.disconnect();
+  proxies.close();
+  client.destroy();
+  for (const r of [redis, admin]) r.disconnect();
   console.log("node", process.version, "all ok");
 })().catch((error) => {
   console.error(error);

@@ -32,14 +32,15 @@ function throws(string $kind, callable $work): void
     check(false, "no $kind");
 }
 
-[$r, $admin] = [connect(), connect()];
+$admin = connect();
+$proxies = new LockProxies(["$argv[1]:$argv[2]"]);
 $free = fn (string $key) => $admin->rawCommand('LOCKINFO', $key) === false;
 $takeAway = fn (string $key) => check($admin->rawCommand('LOCKPROXY', 'RELEASE', $key) === 1);
 
 $fences = [];
 for ($i = 0; $i < 2; $i++) {
-    $got = lockFunction($r, 'php', function (HeldLock $lock) use ($i, $free, &$fences) {
-        throws(LockTaken::class, fn () => lockFunction(connect(), 'php', fn () => check(false)));
+    $got = lockFunction($proxies, 'php', function (HeldLock $lock) use ($proxies, $i, $free, &$fences) {
+        throws(LockTaken::class, fn () => lockFunction($proxies, 'php', fn () => check(false)));
         $fences[] = $lock->fence;
         for ($n = $i === 0 ? 5 : 0; $n > 0; $n--) {
             usleep(700_000); // longer than the ttl in all
@@ -52,15 +53,15 @@ for ($i = 0; $i < 2; $i++) {
 }
 check($fences[1] > $fences[0], $fences);
 
-throws(DomainException::class, fn () => lockFunction($r, 'php', fn () => throw new DomainException()));
+throws(DomainException::class, fn () => lockFunction($proxies, 'php', fn () => throw new DomainException()));
 check($free('php'));
-throws(LockLost::class, fn () => lockFunction($r, 'php', function (HeldLock $lock) use ($takeAway) {
+throws(LockLost::class, fn () => lockFunction($proxies, 'php', function (HeldLock $lock) use ($takeAway) {
     $takeAway('php');
     $lock->check();
     check(false, 'went on without the lock');
 }));
-throws(LockLost::class, fn () => lockFunction($r, 'php', fn () => $takeAway('php')));
-throws(LockLost::class, fn () => lockFunction($r, 'php', fn () => usleep(1_600_000), ttl: 1_500)); // nobody checked
-throws(RedisException::class, fn () => lockFunction($r, 'php', fn () => check(false), ttl: 3_600_000));
+throws(LockLost::class, fn () => lockFunction($proxies, 'php', fn () => $takeAway('php')));
+throws(LockLost::class, fn () => lockFunction($proxies, 'php', fn () => usleep(1_600_000), ttl: 1_500)); // nobody checked
+throws(RedisException::class, fn () => lockFunction($proxies, 'php', fn () => check(false), ttl: 3_600_000));
 check($free('php'));
 echo 'phpredis ', phpversion('redis'), " all ok\n";

@@ -1,5 +1,6 @@
 """What docs/recipes.md shows of LOCKINFO SINCE, for redis-py. Usage: elections.py HOST PORT"""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -11,21 +12,17 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).with_name("recipes")))
 
 import redis
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
 
 import elect
+from lock import Proxies
 
 HOST, PORT = sys.argv[1], int(sys.argv[2])
 TTL = 20_000
 AT_ONCE = 10  # seconds, far under TTL: busy machines take their time
 
 
-def connect(**options):
-    return redis.Redis(host=HOST, port=PORT, **options)
-
-
-r = connect()
+URL = f"redis://{HOST}:{PORT}"
+r = redis.Redis.from_url(URL)
 
 
 def until(what, true):
@@ -38,11 +35,11 @@ def until(what, true):
 class Candidate:
     """A process that would lead, in a thread."""
 
-    def __init__(self, name, key, ttl=TTL, **options):
+    def __init__(self, name, key, ttl=TTL):
         self.name, self.led, self.heard, self.stop = name, [], [], threading.Event()
-        self.r = connect(**options)
-        self.thread = threading.Thread(
-            target=elect.lead, args=(self.r, key, name, ttl, self.step, self.told, self.stop))
+        self.proxies = Proxies(URL)
+        self.thread = threading.Thread(daemon=True,
+            target=elect.lead, args=(self.proxies, key, name, ttl, self.step, self.told, self.stop))
         self.thread.start()
 
     def step(self, fence):
@@ -63,11 +60,11 @@ class Watcher:
 
     def __init__(self, key):
         self.heard, self.stop = [], threading.Event()
-        self.thread = threading.Thread(target=self.run, args=(key,))
+        self.thread = threading.Thread(target=self.run, args=(key,), daemon=True)
         self.thread.start()
 
     def run(self, key):
-        for leader in elect.leaders(connect(), key, 1_000):
+        for leader in elect.leaders(Proxies(URL), key, 1_000):
             if not self.heard or self.heard[-1] != leader:
                 self.heard.append(leader)
             if self.stop.is_set():
@@ -143,13 +140,16 @@ def one_is_deposed():
 
 
 def one_is_cut_off():
-    """The leader's connection breaks, and it leads on: redis-py sends the EXTEND again."""
-    leader = Candidate("leader", "post", retry=Retry(ExponentialBackoff(0.1, 0.01), 3), retry_on_error=[redis.ConnectionError])
+    """The leader's connections break, and it leads on: it sends the EXTEND again."""
+    leader = Candidate("leader", "post", ttl=8_000)
     until("nobody leads", lambda: leader.led)
     for _ in range(3):
-        pool = leader.r.connection_pool
-        (connection,) = [*pool._in_use_connections, *pool._available_connections]
-        connection._sock.shutdown(socket.SHUT_RDWR)
+        for client in leader.proxies.clients.values():
+            pool = client.connection_pool
+            for connection in [*pool._in_use_connections, *pool._available_connections]:
+                if connection._sock:
+                    with contextlib.suppress(OSError):  # it is not connected any more
+                        connection._sock.shutdown(socket.SHUT_RDWR)
         steps = len(leader.led)
         until("it leads no more", lambda: len(leader.led) > steps + 2)
     assert len(set(leader.led)) == 1, leader.led
@@ -158,7 +158,7 @@ def one_is_cut_off():
 
 if sys.argv[3:] == ["lead"]:
     led = []
-    elect.lead(connect(), "throne", "dies", 2_000, lambda fence: led or led.append(print(fence, flush=True)), None, threading.Event())
+    elect.lead(Proxies(URL), "throne", "dies", 2_000, lambda fence: led or led.append(print(fence, flush=True)), None, threading.Event())
 
 for step in (one_leads, one_dies, one_is_deposed, one_is_cut_off):
     step()

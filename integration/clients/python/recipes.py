@@ -15,7 +15,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).with_name("recipes")))
 
 import redis
-import redis.asyncio
 
 import fence
 import leader
@@ -23,7 +22,7 @@ import lock_asyncio
 import payment
 import redis_py_lock
 import stock
-from lock import Lock, LockLost, LockTaken
+from lock import Lock, LockLost, LockTaken, Proxies
 
 HOST, PORT = sys.argv[1], int(sys.argv[2])
 
@@ -33,6 +32,8 @@ def connect(**options):
 
 
 r, admin = connect(), connect()
+URL = f"redis://{HOST}:{PORT}"
+proxies = Proxies(URL)
 
 
 def take_away(key):
@@ -67,9 +68,9 @@ def raises(kind):
 
 
 def with_lock():
-    with Lock(r, "with", ttl=3_000) as first:
+    with Lock(proxies, "with", ttl=3_000) as first:
         assert not free("with")
-        with raises(LockTaken), Lock(r, "with"):
+        with raises(LockTaken), Lock(proxies, "with"):
             raise AssertionError("two hold the lock")
         time.sleep(3.5)  # longer than the ttl: it is renewed
         first.check()
@@ -77,90 +78,102 @@ def with_lock():
     fences = []
 
     def later():
-        with Lock(connect(), "with", wait=20_000) as second:
+        with Lock(Proxies(URL), "with", wait=20_000) as second:
             second.check()
             fences.append(second.fence)
 
-    with Lock(r, "with") as first:
+    with Lock(proxies, "with") as first:
         waits = threading.Thread(target=later)
         waits.start()
         until("nobody waits", lambda: info("with", "waiting") == 1)
     waits.join()
     assert free("with") and fences[0] > first.fence, fences
-    with raises(ZeroDivisionError), Lock(r, "with"):
+    with raises(ZeroDivisionError), Lock(proxies, "with"):
         1 / 0
     assert free("with")
 
 
 def with_lock_lost():
-    with raises(LockLost), Lock(r, "lost", ttl=3_000) as lock:
+    with raises(LockLost), Lock(proxies, "lost", ttl=3_000) as lock:
         take_away("lost")
-        until("held for ever", lambda: not lock.held())
+        until("held for ever", lambda: time.monotonic() >= lock.until)
         lock.check()
-    with raises(LockLost), Lock(r, "lost"):
+    with raises(LockLost), Lock(proxies, "lost"):
         take_away("lost")  # known at the end at the latest
     assert free("lost")
 
 
 def with_asyncio():
     async def run():
-        async with redis.asyncio.Redis(host=HOST, port=PORT) as r:
-            async with lock_asyncio.lock(r, "aio", ttl=3_000) as fence:
-                with raises(lock_asyncio.LockTaken):
-                    async with lock_asyncio.lock(r, "aio"):
-                        raise AssertionError("two hold the lock")
-                await asyncio.sleep(3.5)
-                assert not free("aio")
+        proxies = lock_asyncio.Proxies(URL)
+        async with lock_asyncio.lock(proxies, "aio", ttl=3_000) as fence:
+            with raises(lock_asyncio.LockTaken):
+                async with lock_asyncio.lock(proxies, "aio"):
+                    raise AssertionError("two hold the lock")
+            await asyncio.sleep(3.5)
+            assert not free("aio")
 
-            async def later():
-                async with lock_asyncio.lock(r, "aio", wait=20_000) as second:
-                    return second
+        async def later():
+            async with lock_asyncio.lock(proxies, "aio", wait=20_000) as second:
+                return second
 
-            async with lock_asyncio.lock(r, "aio"):
-                waits = asyncio.create_task(later())
-                while not info("aio", "waiting"):
-                    await asyncio.sleep(0.005)
-            assert await waits > fence and free("aio")
+        async with lock_asyncio.lock(proxies, "aio"):
+            waits = asyncio.create_task(later())
+            while not info("aio", "waiting"):
+                await asyncio.sleep(0.005)
+        assert await waits > fence and free("aio")
 
-            reached = False
-            with raises(lock_asyncio.LockLost):
-                async with lock_asyncio.lock(r, "aio", ttl=3_000):
-                    take_away("aio")
-                    reached = True
-                    await asyncio.sleep(30)
-                    raise AssertionError("the block was not cancelled")
-            assert reached
-            with raises(lock_asyncio.LockLost):
-                async with lock_asyncio.lock(r, "aio"):
-                    take_away("aio")
-            with raises(TimeoutError):  # one of the block's own stays what it is
-                async with lock_asyncio.lock(r, "aio"):
-                    raise TimeoutError
-            assert free("aio")
+        reached = False
+        with raises(lock_asyncio.LockLost):
+            async with lock_asyncio.lock(proxies, "aio", ttl=3_000):
+                take_away("aio")
+                reached = True
+                await asyncio.sleep(30)
+                raise AssertionError("the block was not cancelled")
+        assert reached
+        with raises(lock_asyncio.LockLost):
+            async with lock_asyncio.lock(proxies, "aio"):
+                take_away("aio")
+        with raises(TimeoutError):  # one of the block's own stays what it is
+            async with lock_asyncio.lock(proxies, "aio"):
+                raise TimeoutError
+        assert free("aio")
 
     asyncio.run(run())
 
 
 def leads():
-    """The leader is killed: the next one leads long before the ttl. It is deposed, and stops."""
-    led, stop = [], threading.Event()
+    """The leader is killed, the next one hangs in a step, the third is deposed: each time another leads."""
     process = subprocess.Popen([sys.executable, __file__, HOST, str(PORT), "lead"], stdout=subprocess.PIPE)
-    first = int(process.stdout.readline())
-    own = connect(single_connection_client=True)
-    next_one = threading.Thread(target=leader.lead, args=(own, "leader", 60_000, led.append, stop))
-    next_one.start()
-    until("nobody waits", lambda: info("leader", "waiting") == 1)
-    assert not led, "two lead"
-    start = time.monotonic()
+    fences, stop, hangs = [int(process.stdout.readline())], threading.Event(), threading.Event()
+    led = {"hangs": [], "last": []}
+
+    def start(name, step):
+        candidate = threading.Thread(target=leader.lead, args=(Proxies(URL), "leader", 2_000, step, stop), daemon=True)
+        candidate.start()
+        until(f"{name} does not wait", lambda: info("leader", "waiting") == 1)
+        assert not led[name], "two lead"
+        return candidate
+
+    def hang(fence):
+        led["hangs"].append(fence)
+        hangs.wait(30)
+
+    first = start("hangs", hang)
     process.kill()
     process.wait()
-    until("nobody leads", lambda: led)
-    assert time.monotonic() - start < 30 and led[0] > first, (led[0], first)
+    until("nobody leads", lambda: led["hangs"])
+    second = start("last", led["last"].append)
+    until("the one that hangs leads", lambda: led["last"])
+    assert fences[0] < led["hangs"][0] < led["last"][0], (fences, led)
     take_away("leader")
-    until("deposed for ever", lambda: led[-1] > led[0])
+    until("deposed for ever", lambda: led["last"][-1] > led["last"][0])
     stop.set()
-    next_one.join(30)
-    assert not next_one.is_alive() and free("leader")
+    hangs.set()
+    for candidate in first, second:
+        candidate.join(30)
+        assert not candidate.is_alive()
+    assert len(led["hangs"]) == 1 and free("leader"), led
 
 
 def sells():
@@ -169,7 +182,7 @@ def sells():
 
     def shop():
         own = connect()
-        while (left := stock.sell(own, "book", 1)) is not None:
+        while (left := stock.sell(Proxies(URL), own, "book", 1)) is not None:
             sold.append(left)
 
     shops = [threading.Thread(target=shop) for _ in range(8)]
@@ -182,11 +195,11 @@ def sells():
     def late(left):  # while it checks, its lock goes to another, who sells
         if left == 2:
             take_away("stock:pen")
-            assert stock.sell(connect(), "pen", 1) == 2
+            assert stock.sell(proxies, r, "pen", 1) == 2
 
     r.hset("stock:pen", "left", 3)
     with raises(LockLost):
-        stock.sell(r, "pen", 1, late)
+        stock.sell(proxies, r, "pen", 1, late)
     assert r.hget("stock:pen", "left") == b"2"
 
 
@@ -218,7 +231,7 @@ def pays():
         return charged.setdefault(idempotency_key, f"reference {len(charged)} for {amount}")
 
     def order():
-        paid.append(payment.pay(connect(), db, charge, "4711", 25))
+        paid.append(payment.pay(Proxies(URL), db, charge, "4711", 25))
 
     orders = [threading.Thread(target=order) for _ in range(8)]
     for o in orders:
@@ -273,7 +286,7 @@ def as_redis_py():
 
 if sys.argv[3:] == ["lead"]:
     led = []
-    leader.lead(connect(single_connection_client=True), "leader", 60_000, lambda fence: led or led.append(print(fence, flush=True)), threading.Event())
+    leader.lead(proxies, "leader", 2_000, lambda fence: led or led.append(print(fence, flush=True)), threading.Event())
 
 for step in (with_lock, with_lock_lost, with_asyncio, leads, sells, fences, pays, as_redis_py):
     step()

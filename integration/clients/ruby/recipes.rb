@@ -13,13 +13,14 @@ else
   raise "no #{kind}"
 end
 
-R, ADMIN = connect, connect
+ADMIN = connect
+R = Proxies.new("redis://#{HOST}:#{PORT}")
 def info(key) = Hash[*ADMIN.call("LOCKINFO", key).to_a.flatten] # a map in RESP3
 def free?(key) = ADMIN.call("LOCKINFO", key).nil?
 def take_away(key) = check(ADMIN.call("LOCKPROXY", "RELEASE", key) == 1)
 
 got = with_lock(R, "rb", ttl: 3_000) do |lock|
-  raises(LockTaken) { with_lock(connect, "rb") { raise "two hold the lock" } }
+  raises(LockTaken) { with_lock(R, "rb") { raise "two hold the lock" } }
   sleep 3.5 # longer than the ttl: it is renewed
   lock.check
   check(!free?("rb"))
@@ -29,7 +30,7 @@ check(got == "done" && free?("rb"), got)
 
 waits = nil
 first = with_lock(R, "rb") do |lock|
-  waits = Thread.new { with_lock(connect, "rb", wait: 20_000) { |second| second.check || second.fence } }
+  waits = Thread.new { with_lock(R, "rb", wait: 20_000) { |second| second.check && second.fence } }
   sleep 0.005 until info("rb")["waiting"] == 1
   lock.fence
 end

@@ -1,26 +1,31 @@
-"""One of many processes leads, with a SESSION lock of lockproxy, for redis-py."""
+"""One of many processes leads: save this file as leader.py beside lock.py. For redis-py.
+
+from leader import lead
+
+lead(proxies, "leader", 3_000, step, threading.Event())
+"""
 
 import logging
 
 import redis
+from lock import Lock, LockLost, LockTaken
 
 
-def lead(r, key, ttl, step, stop):
+def lead(proxies, key, ttl, step, stop):
     """Calls step(fence) again and again while this process leads, until the event stop is set.
 
-    r has a connection of its own: redis.Redis(..., single_connection_client=True). Its
-    socket_timeout is longer than ttl, which is milliseconds. A step takes half of ttl at most.
+    A step takes half of ttl at most, in milliseconds. The lock is renewed between two steps and
+    by nothing else: where a step hangs, another process leads after ttl.
     """
     while not stop.is_set():
         try:
-            granted = r.execute_command("LOCK", key, ttl, "FULL", "SESSION", "WAIT", ttl)
-            if granted is None:
-                continue  # another leads
-            token, fence, _ = granted
-            while not stop.is_set() and r.execute_command("EXTEND", key, token, ttl) == 1:
-                step(fence)
-            r.execute_command("UNLOCK", key, token)
-        except redis.RedisError as error:
-            logging.warning("not leading: %s", error)
-            r.connection.disconnect()  # the end of the connection is the end of a SESSION lock
+            with Lock(proxies, key, ttl, wait=ttl, renew=False) as lock:
+                while not stop.is_set():
+                    lock.extend()
+                    lock.check()
+                    step(lock.fence)
+        except LockTaken:
+            pass  # another leads
+        except (LockLost, redis.RedisError) as error:
+            logging.warning("not leading: %r", error)
             stop.wait(1)

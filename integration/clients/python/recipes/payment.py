@@ -1,4 +1,4 @@
-"""A payment that is made once, however often it is asked for."""
+"""A payment that is made once, however often it is asked for. Needs lock.py beside it."""
 
 from lock import Lock
 
@@ -7,9 +7,9 @@ FIND = "SELECT reference FROM payment WHERE number = :number"
 KEEP = "INSERT INTO payment VALUES (:number, :reference) ON CONFLICT (number) DO NOTHING"
 
 
-def pay(r, db, charge, number, amount):
+def pay(proxies, db, charge, number, amount):
     """Pays the order of that number and returns the provider's reference."""
-    with Lock(r, f"pay:{number}", wait=10_000) as lock:
+    with Lock(proxies, f"pay:{number}", wait=10_000) as lock:
         found = db.execute(FIND, {"number": number}).fetchone()
         if found:
             return found[0]

@@ -1,4 +1,4 @@
-"""Stock that many sell, in a hash of Redis that refuses late holders."""
+"""Stock that many sell, in a hash of Redis that refuses late holders. Needs lock.py beside it."""
 
 from lock import Lock, LockLost
 
@@ -12,13 +12,13 @@ return 1
 """
 
 
-def sell(r, item, count, check=lambda left: None):
+def sell(proxies, r, item, count, check=lambda left: None):
     """Takes count of an item and returns how many are left, or None where too few are.
 
     check looks at other systems, too: the warehouse, the customer's credit. For a number in one
     Redis alone take a script, and no lock.
     """
-    with Lock(r, f"stock:{item}", wait=10_000) as lock:
+    with Lock(proxies, f"stock:{item}", wait=10_000) as lock:
         left = int(r.hget(f"stock:{item}", "left") or 0) - count
         if left < 0:
             return None
