@@ -350,7 +350,8 @@ func TestPageLoadsOnlyItsOwnFiles(t *testing.T) {
 // answer for a moment.
 func TestLocks(t *testing.T) {
 	f := newFixture(t, nil)
-	f.found = []stat.Lock{{Key: "<b>\x00", Mode: "exclusive", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond,
+	f.found = []stat.Lock{{Key: "<b>\x00", Mode: "exclusive", Owner: "me", Fence: 1 << 52, Held: 3,
+		TTL: 1500 * time.Millisecond,
 		Age: 2 * time.Second, Waiting: 1},
 		{Key: "b", TTL: -1, Mode: "limit", Holders: 1,
 			Slots: []stat.Slot{{Slot: 3, Fence: 1 << 52, Owner: "\x00", TTL: time.Second}}}}

@@ -10,12 +10,16 @@ import (
 
 func TestMarkup(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"heading", "## When a `master` restarts", `<h2 id="when-a-master-restarts">When a <code>master</code> restarts</h2>`},
-		{"paragraph", "one\ntwo **bold**, *soft* <b>\n\nthree", "<p>one two <strong>bold</strong>, <em>soft</em> &lt;b&gt;</p>\n<p>three</p>"},
+		{"heading", "## When a `master` restarts",
+			`<h2 id="when-a-master-restarts">When a <code>master</code> restarts</h2>`},
+		{"paragraph", "one\ntwo **bold**, *soft* <b>\n\nthree",
+			"<p>one two <strong>bold</strong>, <em>soft</em> &lt;b&gt;</p>\n<p>three</p>"},
 		{"links", "[a `b`\nc](#d), [e](f.md), [g](https://h/), ![i](j.png)",
 			`<p><a href="#d">a <code>b</code> c</a>, e, <a href="https://h/">g</a>, </p>`},
 		{"code", "```sh\na <b> `c`\n\nd\n```\ne", "<pre>a &lt;b&gt; `c`\n\nd</pre>\n<p>e</p>"},
-		{"lists", "* one\n  more\n* `*`\n\n1. two\n2. three", "<ul>\n<li>one more</li>\n<li><code>*</code></li>\n</ul>\n<ol>\n<li>two</li>\n<li>three</li>\n</ol>"},
+		{"lists", "* one\n  more\n* `*`\n\n1. two\n2. three",
+			"<ul>\n<li>one more</li>\n<li><code>*</code></li>\n</ul>\n" +
+				"<ol>\n<li>two</li>\n<li>three</li>\n</ol>"},
 		{"table", "| a | |\n|---|---|\n| `x \\| y` | [s](#t) |\n| `LockproxyLate` | z |",
 			"<table>\n<tr><th>a</th><th></th></tr>\n<tr><td><code>x | y</code></td><td><a href=\"#t\">s</a></td></tr>\n" +
 				"<tr id=\"LockproxyLate\"><td><code>LockproxyLate</code></td><td>z</td></tr>\n</table>"},
@@ -62,7 +66,8 @@ func TestOperationsDocument(t *testing.T) {
 	if left := regexp.MustCompile("(?m)^.*(`|\\]\\(|\\*\\*|\\|---).*$").FindAllString(text, -1); left != nil {
 		t.Errorf("Markdown is left: %q", left)
 	}
-	if got, want := strings.Count(page, "<h"), len(regexp.MustCompile(`(?m)^#+ `).FindAllString(docs.Operations, -1)); got < want {
+	headings := regexp.MustCompile(`(?m)^#+ `).FindAllString(docs.Operations, -1)
+	if got, want := strings.Count(page, "<h"), len(headings); got < want {
 		t.Errorf("got %d headings, want %d", got, want)
 	}
 }

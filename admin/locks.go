@@ -101,7 +101,8 @@ type lockPage struct {
 func waitingReports(all []stat.Waiting) []waitingReport {
 	list := make([]waitingReport, 0, len(all))
 	for _, w := range all {
-		r := waitingReport{hex.EncodeToString([]byte(w.Key)), plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds(), []waiterReport{}}
+		r := waitingReport{hex.EncodeToString([]byte(w.Key)), plain.Escape(w.Key), w.Clients,
+			w.Longest.Milliseconds(), []waiterReport{}}
 		for _, f := range w.First {
 			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), plain.Addr(f.From), f.Mode,
 				f.Since.Milliseconds()})

@@ -33,14 +33,16 @@ func TestProblems(t *testing.T) {
 		{name: "ending", change: func(s *State) { s.Draining = true },
 			want: []string{"warn This proxy is ending: it takes no new clients. |another proxy"}},
 		{name: "no upstream", change: func(s *State) { s.Upstream.Up, s.Upstream.Reason = false, "connection refused" },
-			want: []string{"bad The upstream 10.0.0.9:6379 gives no answer: connection refused. LockproxyUpstreamDown|failover"}},
+			want: []string{"bad The upstream 10.0.0.9:6379 gives no answer: connection refused. " +
+				"LockproxyUpstreamDown|failover"}},
 		{name: "late", change: func(s *State) { s.Load.LateBy, s.Load.LateAt = 2*time.Second, now.Add(-12*time.Second) },
 			want: []string{"warn This proxy was late by 2 s, 12 s ago. LockproxyLate|processor time"}},
 		{name: "late long ago", change: func(s *State) { s.Load.LateBy, s.Load.LateAt = time.Second, now.Add(-time.Hour) }},
 		{name: "overload", change: func(s *State) { s.Load.Waiting = 8123 },
 			want: []string{"warn 8123 LOCKs wait until they can be sent to the masters. LockproxyOverload|fight over"}},
 		{name: "one down", change: func(s *State) { away(s, 0, stat.StateDown, "refused the connection", 0) },
-			want: []string{"warn If one more master fails, locks need a slow master or cannot be had. LockproxyQuorumAtRisk|Put off",
+			want: []string{"warn If one more master fails, locks need a slow master or cannot be had. " +
+				"LockproxyQuorumAtRisk|Put off",
 				"warn Master 10.0.0.1:6379 refused the connection. LockproxyMasterDown|redis-cli PING"}},
 		{name: "no quorum", change: func(s *State) {
 			away(s, 0, stat.StateQuarantined, "restarted 17s ago, votes in 43s", 43*time.Second)
@@ -55,7 +57,8 @@ func TestProblems(t *testing.T) {
 		{name: "slow", change: func(s *State) {
 			s.Masters[1].Slow, s.Masters[2].Slow = time.Millisecond, 62*time.Millisecond
 			s.Masters = append(s.Masters, s.Masters[0], s.Masters[0], s.Masters[0], s.Masters[0])
-		}, want: []string{"warn Master 10.0.0.2:6379 answers in 1 ms, later than the majority needs; master 3 answers in 62 ms, " +
+		}, want: []string{"warn Master 10.0.0.2:6379 answers in 1 ms, later than the majority needs; " +
+			"master 3 answers in 62 ms, " +
 			"later than the majority needs. LockproxyMasterSlow|only this proxy"}},
 		{name: "dropped", change: func(s *State) { s.Masters[1].Dropped = 7 },
 			want: []string{"warn 7 releases or top-ups for master 10.0.0.2:6379 were given up in the last five minutes. " +
@@ -117,7 +120,8 @@ func TestReportListsProblems(t *testing.T) {
 	for _, want := range []string{"[]", `[{"tone":"warn","text":"This proxy is ending`} {
 		state.Draining = want != "[]"
 		var got struct{ Problems json.RawMessage }
-		if err := json.Unmarshal(f.report(&state, nil, time.Now()), &got); err != nil || !strings.HasPrefix(string(got.Problems), want) {
+		err := json.Unmarshal(f.report(&state, nil, time.Now()), &got)
+		if err != nil || !strings.HasPrefix(string(got.Problems), want) {
 			t.Errorf("got %s, want %s (%v)", got.Problems, want, err)
 		}
 	}

@@ -60,7 +60,7 @@ var table = []setting{
 	{"session-timeout", live, "disconnect a SESSION client after this much silence; 1s to 18h", "",
 		func(c *Config) value { return duration{&c.SessionTimeout} }},
 	{"admin-commands", live, "allow LOCKPROXY LOCKS, WAITERS, WHY, RELEASE, ADMIT and the page's releases on " +
-		"network listeners; Unix sockets always may", "",
+		"the network; Unix sockets always may", "",
 		func(c *Config) value { return boolean{&c.AdminCommands, "on", "off"} }},
 	{"upstream-dial-timeout", restart, "how long connecting to the upstream may take, TLS and AUTH included", "",
 		func(c *Config) value { return duration{&c.UpstreamDialTimeout} }},

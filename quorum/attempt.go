@@ -47,7 +47,7 @@ func newAttempt(acq *acquisition) *attempt {
 // op returns an operation on the token.
 func (a *attempt) op(kind wire.Kind) wire.Op {
 	return wire.Op{Kind: kind, TokenAt: a.token, Counter: a.acq.counter, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner,
-		Fence: a.fence, Terms: a.terms}
+		Begun: a.clock.Begun().Sub(a.acq.q.fleet.epoch), Fence: a.fence, Terms: a.terms}
 }
 
 // tokens yields the token at each of its keys.
@@ -256,7 +256,7 @@ func (a *attempt) completeLocked(lane int) {
 			l.TopUp(master.TopUp{
 				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot,
 				Voters: a.voters, Voted: keptUntil(a.clock.Begun(), a.acq.r.TTL),
-				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL),
+				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL), Since: a.clock,
 				Unsent: v.state == answerUnsent, MayLand: v.state == answerBroke, Lacks: v.elsewhere,
 			})
 		}

@@ -39,7 +39,7 @@ func (e longReason) Text(name func(master int) string) string {
 	if name == nil {
 		name = func(int) string { return "10.0.0.1:6379" }
 	}
-	return strings.Repeat("x", 300) + "\r\n: LOCKPROXY ADMIT " + name(e.master)
+	return strings.Repeat("x", 300) + "\r\n: start " + name(e.master)
 }
 
 // What an operator should do is not cut.

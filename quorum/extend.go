@@ -201,6 +201,6 @@ func (e *extension) refillLocked(lane int) {
 	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
 		e.fleet.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
 			Slot: e.round.slot, Voters: e.voters, Voted: keptUntil(e.waits.begun, e.op.TTL),
-			TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Lacks: s == answerNo})
+			TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Since: e.clock, Lacks: s == answerNo})
 	}
 }

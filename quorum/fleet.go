@@ -21,6 +21,7 @@ type fleet struct {
 	log       *zap.Logger
 	enc       wire.Encoder
 	lanes     []*master.Lane
+	epoch     time.Time // the lanes' clocks begin there
 	deadlines deadlines
 	lateness  lateness
 	gather    deadline   // flush runs again, for requests that wait for other answers of their lane
@@ -38,12 +39,13 @@ func newFleet(o *Options, log *zap.Logger, host master.Host, load func() int) *f
 		log:     log,
 		enc:     wire.Encoder{StateKey: ReservedPrefix + "state:" + o.KeyPrefix, Fencing: o.Fencing},
 		load:    load,
+		epoch:   time.Now(),
 		stopped: make(chan struct{}),
 	}
 	f.lateness.log = log
 	f.deadlines.after, f.deadlines.wasLate = f.flush, f.lateness.note
 	f.gather.expire = func() {}
-	start, names := time.Now(), make([]string, len(o.Masters))
+	names := make([]string, len(o.Masters))
 	for i := range o.Masters {
 		names[i] = o.Masters[i].NameOf()
 	}
@@ -51,7 +53,7 @@ func newFleet(o *Options, log *zap.Logger, host master.Host, load func() int) *f
 	for i := range o.Masters {
 		f.lanes = append(f.lanes, master.New(master.Config{
 			Index: i, Options: &o.Masters[i], Names: names, Encoder: &f.enc, KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL,
-			Unguarded: o.Guard == GuardOff, Host: host, Log: log, Dice: o.Dice, Start: start, Adopt: o.Adopt,
+			Unguarded: o.Guard == GuardOff, Host: host, Log: log, Dice: o.Dice, Start: f.epoch, Adopt: o.Adopt,
 			Client: guard.ClientName(),
 		}))
 	}

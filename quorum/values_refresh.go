@@ -115,7 +115,7 @@ func (r *refresh) decideFirst(x *broadcast) {
 func (r *refresh) refillLocked(lane int) {
 	if r.round.answers[lane].state == answerNo && r.clock.Elapsed() <= r.waits.most {
 		r.fleet.lanes[lane].TopUp(master.TopUp{TokenAt: r.op.TokenAt, Fence: r.best.fence, Owner: r.best.owner,
-			Voters: r.raised, Until: r.waits.begun.Add(r.op.TTL), Lacks: true, Once: true})
+			Voters: r.raised, TTL: r.op.TTL, Until: r.waits.begun.Add(r.op.TTL), Since: r.clock, Lacks: true, Once: true})
 	}
 }
 

@@ -60,7 +60,9 @@ func testBars(t *testing.T, p *tab, holder, other *lab.Client) {
 	row := func(key string) string {
 		return fmt.Sprintf(`[...document.querySelectorAll('#held tbody tr')].find(r => r.querySelector('td.key').innerText === %q)`, key)
 	}
-	bar := func(class string) string { return row("brief") + `?.querySelector('.bar i').className === '` + class + `'` }
+	bar := func(class string) string {
+		return row("brief") + `?.querySelector('.bar i').className === '` + class + `'`
+	}
 	holder.Do("LOCK", "brief", "9s", "OWNER", "me")
 	other.Do("LOCK", "brief:foreign", "30s", "OWNER", "me")
 	p.search("brief")

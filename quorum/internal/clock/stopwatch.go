@@ -20,9 +20,13 @@ func (s Stopwatch) Begun() time.Time { return s.start }
 
 // Elapsed returns the time since Start.
 func (s Stopwatch) Elapsed() time.Duration {
-	elapsed := time.Since(s.start)
+	return time.Since(s.start) + s.Suspended()
+}
+
+// Suspended returns how long the machine was suspended since Start, or maybe just before.
+func (s Stopwatch) Suspended() time.Duration {
 	if asleep := Suspended() - s.slept; asleep > time.Millisecond {
-		elapsed += asleep
+		return asleep
 	}
-	return elapsed
+	return 0
 }

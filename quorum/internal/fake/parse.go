@@ -43,7 +43,7 @@ func ParseOps(args []string) (ops []Op) {
 		}
 	}
 	counters, _ := strconv.Atoi(argv[1][4:])
-	rest := parseColumns(ops, argv[2:], counters)
+	rest := parseColumns(ops, argv[4:], counters)
 	locks = locks[len(ops):]
 	for len(rest) > 0 {
 		name := rest[0]

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -119,6 +120,9 @@ func (c *conn) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 			c.countErrorLocked(said)
 			// After another error a part of it may have been carried out.
 			e.err, e.notRun = Answered(said), said.Code() == wire.CodeNotAdmitted
+			if said.Code() == wire.CodeTooLate { // from this answer on the lane knows the master's clock well
+				e.err, e.notRun, e.askAgain = cmp.Or(void, e.err), true, void == nil
+			}
 		case void == errStale && !e.op.Kind.Votes(): // a release stays valid
 		case e.op.Kind != wire.Free:
 			e.err = void
@@ -227,6 +231,7 @@ func (c *conn) justReleased(t wire.TokenAt) bool {
 // has stepped. sent and received are by the lane's clock.
 func (c *conn) noteClockLocked(sent, received, says time.Duration) bool {
 	l := c.lane
+	l.queue.ahead.note(sent, received, says)
 	l.status.shown.Ahead = says - time.Duration(l.cfg.Start.UnixNano()) - received
 	return !l.cfg.Unguarded && l.server.noteClock(sent, received, says)
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
@@ -215,7 +216,7 @@ func unlock(t wire.TokenAt) wire.Op {
 
 // topUp is a lock that lives another minute.
 func topUp(t wire.TokenAt) TopUp {
-	return TopUp{TokenAt: t, Fence: 7, Until: time.Now().Add(time.Minute), TTL: time.Minute}
+	return TopUp{TokenAt: t, Fence: 7, Until: time.Now().Add(time.Minute), Since: clock.Start(), TTL: time.Minute}
 }
 
 // mustAsk asks and flushes.

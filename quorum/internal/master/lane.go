@@ -35,7 +35,8 @@ type Lane struct {
 
 // New returns a lane. Run connects it.
 func New(c Config) *Lane {
-	return &Lane{cfg: c, ready: latch{done: make(chan struct{})}, server: newServer(), status: newStatus()}
+	return &Lane{cfg: c, ready: latch{done: make(chan struct{})}, server: newServer(), status: newStatus(),
+		repairs: repairs{start: c.Start}}
 }
 
 // latch is a channel that is closed once.
@@ -56,15 +57,23 @@ func (l *Lane) Options() *Options { return l.cfg.Options }
 func (l *Lane) Ready() <-chan struct{} { return l.ready.done }
 
 // Ask queues op; Flush writes it. After an error, the reason why the lane does not take op, to is
-// not called.
+// not called. Begun of an Acquire is by the lane's clock, 0 for now. It must be right before Ask.
 func (l *Lane) Ask(op wire.Op, to Receiver) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.status.refusal(op.Kind, l.queue.n); err != nil {
 		return err
 	}
-	l.queue.push(op, to)
+	l.pushLocked(op, to)
 	return nil
+}
+
+// pushLocked queues op.
+func (l *Lane) pushLocked(op wire.Op, to Receiver) {
+	if op.Kind == wire.Acquire && op.Begun == 0 {
+		op.Begun = l.cfg.clock()
+	}
+	l.queue.push(op, to)
 }
 
 // AskFull is Ask for an acquire that SetRoom leaves no room for.
@@ -74,7 +83,7 @@ func (l *Lane) AskFull(op wire.Op, to Receiver) error {
 	if err := l.status.refusal(op.Kind, l.queue.n); err != nil && (err != ErrFull || l.queue.n >= maxHolders) {
 		return err
 	}
-	l.queue.push(op, to)
+	l.pushLocked(op, to)
 	return nil
 }
 

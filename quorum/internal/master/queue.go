@@ -47,6 +47,7 @@ type queue struct {
 	head   int
 	n      int
 	unsent int
+	ahead  ahead // for operations whose age the master looks at
 }
 
 // sent returns how many entries were written and are not answered.
@@ -54,8 +55,11 @@ func (q *queue) sent() int { return q.n - q.unsent }
 
 func (q *queue) at(i int) *entry { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
 
-// push appends an operation.
+// push appends an operation. Begun of one that sets a key is by the lane's clock.
 func (q *queue) push(op wire.Op, to Receiver) *entry {
+	if op.Kind == wire.Acquire || op.Kind == wire.TopUp {
+		op.Begun = q.ahead.masterTime(op.Begun)
+	}
 	e := q.add()
 	e.op, e.to = op, to
 	return e

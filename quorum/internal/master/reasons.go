@@ -32,6 +32,7 @@ var (
 	errWantPassword = errors.New("wants a password")
 	errOtherServer  = errors.New("is another server now")
 	errNotAdmitted  = errors.New("has lost its record")
+	errTooLate      = errors.New("got the command too late")
 	errStepped      = errors.New("has stepped its clock")
 	errStale        = fmt.Errorf("has an admission that was not confirmed for %v", admission.MaxAge)
 )
@@ -60,6 +61,8 @@ func Answered(r *wire.Reply) error {
 	switch {
 	case r.Code() == wire.CodeNotAdmitted:
 		return errNotAdmitted
+	case r.Code() == wire.CodeTooLate:
+		return errTooLate
 	case r.IsError():
 		return &AnswerError{plain.Short(r.Text)}
 	}

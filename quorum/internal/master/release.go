@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -51,12 +52,13 @@ type TopUp struct {
 	wire.TokenAt
 	Fence  uint64
 	Owner  string
-	Mode   wire.Mode     // of the lock
-	Slot   int           // of wire.Limited
-	Voters uint64        // the masters whose grants or confirmations made the lease
-	Voted  time.Time     // until then they keep it
-	Until  time.Time     // when the ttl of the lock ends
-	TTL    time.Duration // how long the key can live once it has landed
+	Mode   wire.Mode       // of the lock
+	Slot   int             // of wire.Limited
+	Voters uint64          // the masters whose grants or confirmations made the lease
+	Voted  time.Time       // until then they keep it
+	Until  time.Time       // when the ttl of the lock ends
+	Since  clock.Stopwatch // it has counted until then since; suspended time counts
+	TTL    time.Duration   // of the lock
 	// Unsent says that the lane has never sent a command that sets the key: the SET of the LOCK
 	// did not go out (Ask returned an error, or Answer.NotRun), and the master has not held the
 	// lock. Then an UNLOCK that comes before the top-up has no key to delete.
@@ -94,15 +96,14 @@ func (l *Lane) TopUp(t TopUp) {
 
 // topUpOnce queues a top-up that is not kept.
 func topUpOnce(l *Lane, t *TopUp) {
-	op := t.repair().op
-	op.TTL = time.Until(t.Until).Truncate(time.Millisecond)
+	r := t.repair()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if op.TTL < minTopUp || l.repairs.find(t.TokenAt) != nil || l.status.refusal(wire.TopUp, l.queue.n) != nil {
-		return
+	if l.repairs.find(t.TokenAt) == nil {
+		if e, _ := l.repairs.pushTopUp(&l.status, &l.queue, &r, time.Now()); e != nil {
+			e.voters, e.voted = t.Voters, t.Voted
+		}
 	}
-	e := l.queue.push(op, nil)
-	e.voters, e.voted = t.Voters, t.Voted
 }
 
 func (t *TopUp) repair() repair {
@@ -110,7 +111,8 @@ func (t *TopUp) repair() repair {
 	if t.Mode != wire.Exclusive {
 		op.Terms = &wire.Terms{Mode: t.Mode, Slot: t.Slot}
 	}
-	return repair{op: op, unsent: t.Unsent, voters: t.Voters, voted: t.Voted, until: t.Until, lives: t.TTL, drop: t.Until}
+	return repair{op: op, unsent: t.Unsent, voters: t.Voters, voted: t.Voted, until: t.Until, since: t.Since,
+		lives: t.TTL, drop: t.Until}
 }
 
 // keepLocked keeps a repair, and returns the one that is now pending for its token; nil if there

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -26,18 +27,19 @@ const (
 // that is still held (TopUp). The lane keeps each release as a repair until the master has
 // answered it.
 type repair struct {
-	op     wire.Op // TTL of a TopUp is set when it is sent
+	op     wire.Op // TTL, Begun and Within of a TopUp are set when it is sent
 	state  repairState
-	serial uint64        // of the entry that was queued for it last: only that one's answer ends it
-	unsent bool          // TopUp: no SET of the token was ever sent to this master
-	maybe  bool          // the connection broke while it was on it: it may have been carried out
-	alone  bool          // it goes out in its own packet: see entry
-	until  time.Time     // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
-	lives  time.Duration // how long the key can live once it has landed
-	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
-	lacked uint64        // Release: the masters that lacked the token when UNLOCK was answered
-	voters uint64        // TopUp: the masters whose grants made the lease
-	voted  time.Time     // TopUp: until then they keep it
+	serial uint64          // of the entry that was queued for it last: only that one's answer ends it
+	unsent bool            // TopUp: no SET of the token was ever sent to this master
+	maybe  bool            // the connection broke while it was on it: it may have been carried out
+	alone  bool            // it goes out in its own packet: see entry
+	until  time.Time       // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
+	since  clock.Stopwatch // TopUp: since until was certain
+	lives  time.Duration   // how long the key can live once it has landed
+	drop   time.Time       // when the repair is pointless; zero while a SET of the token may still land
+	lacked uint64          // Release: the masters that lacked the token when UNLOCK was answered
+	voters uint64          // TopUp: the masters whose grants made the lease
+	voted  time.Time       // TopUp: until then they keep it
 
 	older, newer *repair  // in its list
 	next         *repair  // in its bucket
@@ -47,6 +49,12 @@ type repair struct {
 // ends reports whether the repair ends a lock.
 func (r *repair) ends() bool { return r.op.Kind != wire.TopUp }
 
+// within returns how long a top-up that is sent now may be on its way: 2.5 % of the ttl less than it
+// lasts. Until then those that made the lock hold it, if all clocks' rates differ by less than 1 %.
+func (r *repair) within(now time.Time) time.Duration {
+	return r.until.Sub(now) - r.lives/40
+}
+
 // repairs are the repairs of a lane, one for each token at a key. Every UNLOCK looks here, so a
 // hash table finds them: a map with strings as keys costs several times as much.
 type repairs struct {
@@ -55,8 +63,9 @@ type repairs struct {
 	ending  repairList // Release and Fade
 	topUps  repairList
 	n       int
-	serial  uint64 // of the entry that was queued last for a repair
-	backlog bool   // some repairs are idle because the queue was full
+	start   time.Time // of the lane's clock
+	serial  uint64    // of the entry that was queued last for a repair
+	backlog bool      // some repairs are idle because the queue was full
 }
 
 const (
@@ -167,7 +176,7 @@ func (s *repairs) merge(old *repair, r repair) {
 	if !r.ends() {
 		r.voters &= old.voters // one that granted and was filled since is no voter any more
 		if old.until.After(r.until) {
-			r.until = old.until
+			r.until, r.since = old.until, old.since
 		}
 		if old.voted.After(r.voted) {
 			r.voted = old.voted
@@ -243,7 +252,7 @@ func (s *repairs) fenced(now time.Time) (landed []wire.TokenAt) {
 		if mayHaveLanded {
 			r.drop = now.Add(r.lives)
 		}
-		if r.ends() || r.until.Sub(now) >= minTopUp {
+		if r.ends() || r.within(now) >= minTopUp {
 			continue
 		}
 		if mayHaveLanded {

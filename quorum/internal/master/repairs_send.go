@@ -59,19 +59,26 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 
 // sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed.
 func (s *repairs) sendTopUp(st *status, q *queue, r *repair, now time.Time) {
-	rest := r.until.Sub(now).Truncate(time.Millisecond)
-	if rest < minTopUp {
-		if !r.drop.IsZero() {
-			s.remove(r)
-		}
-		return
+	e, over := s.pushTopUp(st, q, r, now)
+	switch {
+	case e != nil:
+		s.sent(r, e)
+		r.drop, r.unsent = time.Time{}, false // from here on it may land
+	case over && !r.drop.IsZero():
+		s.remove(r)
 	}
-	if st.refusal(wire.TopUp, q.n) != nil {
-		return
+}
+
+// pushTopUp queues a top-up if there is room. over: the ttl of its lock has all but passed.
+func (s *repairs) pushTopUp(st *status, q *queue, r *repair, now time.Time) (e *entry, over bool) {
+	op, awake := r.op, now.Sub(s.start)
+	now = now.Add(r.since.Suspended())
+	op.Within = r.within(now)
+	if over = op.Within < minTopUp; over || st.refusal(wire.TopUp, q.n) != nil {
+		return nil, over
 	}
-	r.op.TTL = rest
-	s.sent(r, q.push(r.op, nil))
-	r.drop, r.unsent = time.Time{}, false // from here on it may land
+	op.TTL, op.Begun = r.until.Sub(now).Truncate(time.Millisecond), awake
+	return q.push(op, nil), false
 }
 
 // sent notes that e was queued for r. Another entry may be on the lane for r already; e comes after

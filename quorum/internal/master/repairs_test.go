@@ -167,6 +167,7 @@ func TestTopUpsAtBarrier(t *testing.T) {
 	var s repairs
 	put := func(secret string, rest time.Duration, mayLand bool) {
 		r := newRepair(wire.TopUp, wire.TokenAt{Key: "k", Secret: secret}, in(rest))
+		r.lives = 2 * time.Second
 		if mayLand {
 			r.drop = time.Time{}
 		}

@@ -95,7 +95,7 @@ func TestSentTopUp(t *testing.T) {
 		m.Pause()
 		for i, key := range []string{"unlocked", "over"} {
 			up := topUp(tokenAt(key, i))
-			up.Unsent, up.Until = true, time.Now().Add(2*time.Second)
+			up.Unsent, up.Until, up.TTL = true, time.Now().Add(2*time.Second), 2*time.Second
 			l.TopUp(up)
 		}
 		time.Sleep(1500 * time.Millisecond) // the tick has sent them

@@ -26,7 +26,7 @@ func TestVotesDoNotCount(t *testing.T) {
 		},
 		"clock": {
 			func(m *fake.Master) { m.Ahead = time.Hour },
-			"acquire void: has stepped its clock, check void: has stepped its clock, release void: has stepped its clock",
+			"acquire not run: has stepped its clock, check void: has stepped its clock, release void: has stepped its clock",
 			func(*fake.Master) {},
 		},
 		"replica": {

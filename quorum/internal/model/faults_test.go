@@ -15,6 +15,7 @@ const (
 	partly   = "has a part of its keys"
 	deadlock = "wait for each other"
 	undead   = "is extended after KEEP"
+	revived  = "is extended after a later token"
 )
 
 // fault returns the fault of a step if its text contains finds.
@@ -22,7 +23,7 @@ func (r *run) fault(next *state, what event, finds string) string {
 	if fault := r.given(next, what); fault != "" && strings.Contains(fault, finds) {
 		return fault
 	}
-	for _, look := range [...]func(*state) string{r.beside, r.undead, r.lingers, r.part, r.stuck} {
+	for _, look := range [...]func(*state) string{r.beside, r.undead, r.revived, r.lingers, r.part, r.stuck} {
 		if fault := look(next); fault != "" && strings.Contains(fault, finds) {
 			return fault
 		}
@@ -102,6 +103,30 @@ func (r *run) undead(s *state) string {
 	for a := range r.roles {
 		if s.attempts[a].undead {
 			return fmt.Sprintf("%c %s", 'A'+a, undead)
+		}
+	}
+	return ""
+}
+
+// superseded reports whether a token was given out that is later than that of a and excludes it.
+func (r *run) superseded(s *state, a int) bool {
+	who, mode := s.attempts[a], r.mode(s, a)
+	later := mode == limited && !r.counters && s.slots[who.slot] > who.fence
+	r.each(a, func(key int) {
+		for kind := range s.given {
+			if kind != int(mode) || mode == exclusive {
+				later = later || s.given[kind][key] > who.fence
+			}
+		}
+	})
+	return later && !r.unfenced
+}
+
+// revived finds an EXTEND that succeeded after a later token was given out.
+func (r *run) revived(s *state) string {
+	for a := range r.roles {
+		if s.attempts[a].late {
+			return fmt.Sprintf("%c %s", 'A'+a, revived)
 		}
 	}
 	return ""

@@ -5,7 +5,7 @@ package model
 // arrive runs the first message of a lane.
 func (r *run) arrive(s *state, a, m, lane int) {
 	at := &s.masters[m]
-	o, done := at.to[a].pop(lane), false
+	o, done := at.to[a].pop(lane).kind(), false
 	switch o {
 	case acquire, acquireSecond:
 		keys := r.roles[a].keys

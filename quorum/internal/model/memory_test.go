@@ -38,6 +38,8 @@ func (r *run) tick(s *state) {
 		case who.phase == closed && who.age < r.kept():
 		case who.phase <= raising:
 			r.end(s, a, 0, release)
+		case (who.phase == holding || who.phase == expired) && (who.asked != none || r.mayAsk(s, a)):
+			who.phase = expired
 		default:
 			r.end(s, a, 0, none) // its validity has ended
 		}
@@ -45,10 +47,16 @@ func (r *run) tick(s *state) {
 	r.tickMasters(s)
 }
 
+// mayAsk reports whether a may send another EXTEND.
+func (r *run) mayAsk(s *state, a int) bool { return r.roles[a].may&mayExtend != 0 && s.extends > 0 }
+
 // tickMasters is tick for keys, intents and the knowledge about masters.
 func (r *run) tickMasters(s *state) {
 	for m := range r.n {
 		at := &s.masters[m]
+		for a := range r.roles {
+			r.tickMessages(&at.to[a])
+		}
 		for key := range at.keys {
 			at.intent[key] -= min(at.intent[key], 1)
 			at.keys[key].tick()
@@ -59,6 +67,28 @@ func (r *run) tickMasters(s *state) {
 			}
 		}
 	}
+}
+
+// tickMessages is tick for messages that set keys. A master would refuse those that were sent a ttl
+// ago.
+func (r *run) tickMessages(l *link) {
+	for lane := range l.lanes {
+		q := &l.lanes[lane]
+		for i, o := range q {
+			if o.sets() {
+				q[i] = r.aged(o, 1)
+			}
+		}
+		_ = slices.DeleteFunc(q[:], func(o op) bool { return o/older >= ttl })
+	}
+}
+
+// aged returns an operation that sets keys when so much time has passed.
+func (r *run) aged(o op, by uint8) op {
+	if fills := o.kind() == fill; fills && r.fillsLate || !fills && r.grantsLate {
+		return o
+	}
+	return o + op(by)*older
 }
 
 func (k *key) tick() {

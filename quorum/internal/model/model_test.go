@@ -5,7 +5,8 @@ package model
 // their order; all others may overtake each other.
 //
 // Time passes in equal steps for all. A message may be lost, or arrive late. An answer counts when
-// the message arrives; the client may act on it much later.
+// the message arrives; the client may act on it much later. A master refuses what sets keys once
+// the ttl has passed since it was sent; the model drops such messages by then.
 //
 // Small cases are searched exhaustively, larger ones by random runs.
 
@@ -51,6 +52,9 @@ type broken struct {
 	foundAnySlot bool // EXTEND and KEEP count a token in any slot
 
 	keyByKey   bool // each of several keys has a message of its own
+	grantsLate bool // masters do not see how old an acquire is
+	fillsLate  bool // or a fill
+
 	tokenLives bool // KEEP leaves the token in its place
 	keptLong   bool // KEEP closes for longer than a master is in quarantine
 }
@@ -102,6 +106,15 @@ const (
 	keep
 	release
 )
+
+// older is added to an acquire or a fill on its way for each step of time since the attempt or the
+// EXTEND began.
+const older op = 16
+
+func (o op) kind() op { return o % older }
+
+// sets reports whether the operation sets keys.
+func (o op) sets() bool { k := o.kind(); return k == acquire || k == acquireSecond || k == fill }
 
 var opNames = [...]string{"", "acquire", "acquire second", "raise", "extend", "fill", "share", "keep", "release"}
 
@@ -161,6 +174,7 @@ const (
 	holding
 	keeping // waits for the answer to KEEP
 	closed  // KEEP succeeded
+	expired // its validity has ended, and it may still send EXTEND
 	over
 )
 
@@ -174,6 +188,7 @@ type attempt struct {
 	askedAge    uint8
 	lane        uint8 // of the command asked
 	undead      bool  // an EXTEND succeeded after KEEP
+	late        bool  // an EXTEND succeeded after a later token was given out
 }
 
 // events counts what may still happen.

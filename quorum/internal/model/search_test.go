@@ -37,7 +37,7 @@ func (r *run) tidy(s *state) {
 				to.got = min(to.got, 1)
 			}
 			switch who.phase {
-			case holding, keeping, closed:
+			case holding, keeping, closed, expired:
 				to.raise = min(to.raise, sent)
 			case over:
 				to.raise = unsent
@@ -59,7 +59,7 @@ func (r *run) tidy(s *state) {
 func (l *link) carries(ops ...op) bool {
 	for _, q := range l.lanes {
 		for i := 0; i < laneLength && q[i] != none; i++ {
-			if slices.Contains(ops, q[i]) {
+			if slices.Contains(ops, q[i].kind()) {
 				return true
 			}
 		}

@@ -63,7 +63,7 @@ func (x *successors) messages(a, m int) {
 		if q[0] == none || x.roles[a].onLane && x.s.masters[m].to[a-1].lanes[lane][0] != none {
 			continue
 		}
-		x.may(opNames[q[0]], a, m, func(next *state) { x.arrive(next, a, m, lane) })
+		x.may(opNames[q[0].kind()], a, m, func(next *state) { x.arrive(next, a, m, lane) })
 		if x.s.drops > 0 && (q[1] != none || x.untidy) {
 			x.may("drop", a, m, func(next *state) {
 				if next.drops < all {
@@ -178,10 +178,11 @@ func (r *run) answered(s *state, a int) {
 		who.undead = true
 		return
 	}
-	who.age, who.shared = who.askedAge, who.shared || asked == share
+	who.late = who.late || r.superseded(s, a)
+	who.phase, who.age, who.shared = holding, who.askedAge, who.shared || asked == share
 	for m := range r.n {
 		if !s.masters[m].to[a].done {
-			r.send(s, a, m, int(who.lane), fill)
+			r.send(s, a, m, int(who.lane), r.aged(fill, who.askedAge))
 		}
 	}
 }

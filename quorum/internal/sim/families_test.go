@@ -44,6 +44,7 @@ var families = []family{
 	{"kept", 0.02, (*plan).keptKeys},
 	{"starved", 0.02, (*plan).starved},
 	{"cut off", 0.02, (*plan).cutOff},
+	{"late grants", 0.02, (*plan).lateGrants},
 	{"overload", 0.03, (*plan).overload},
 	{"other slots", 0.02, (*plan).otherSlots},
 	{"confirmed slots", 0.02, (*plan).confirmedSlots},
@@ -292,6 +293,15 @@ func (p *plan) cutOff(r *rand.Rand) {
 		extend: 0.95, forget: 0.2}
 	p.faults.gap, p.faults.last = 500*time.Millisecond, 3*time.Second
 	p.faults.kinds = []faultKind{{name: "cut off from most", do: (*faulter).cutFromMost}}
+}
+
+// lateGrants keeps requests on their way until their lock has ended, and others have had it.
+func (p *plan) lateGrants(r *rand.Rand) {
+	p.count, p.masterTimeout, p.maxTTL = 1, between(r, 10*time.Millisecond, 30*time.Millisecond), time.Second
+	p.clients = clientPlan{own: true, ttl: [2]time.Duration{200 * time.Millisecond, 400 * time.Millisecond},
+		think: 100 * time.Millisecond}
+	p.faults.gap = 20 * time.Millisecond
+	p.faults.kinds = []faultKind{{name: "requests are late", do: (*faulter).requestsLate}}
 }
 
 // unlocks lets other proxies unlock at about the time when locks are checked, 2 s after they were

@@ -23,6 +23,28 @@ var laneMutations = []mutation{
 		test: "TestAnswerToEarlierSendingEndsNothing", edits: []edit{
 			{file: "internal/master/repairs_send.go", old: "pending.serial != e.serial || ", new: ""},
 		}},
+	{name: "a master grants however old the request is", family: "late grants", finds: order, edits: []edit{
+		{file: luaPacket, old: "if age and age > 990 * ARGV[ttls + i] then", new: "if false then"},
+	}},
+	{name: "a master does not look how old a top-up is", test: "TestTooLate", room: "./internal/wire", edits: []edit{
+		{file: luaOthers, old: "name == 'top_up' and age > 1000 * ARGV[at + 6]", new: "false"},
+	}},
+	{name: "a top-up may be on its way until its lock ends", test: "TestTopUpComesInTime", room: "./internal/master",
+		edits: []edit{
+			{file: laneRepair, old: "return r.until.Sub(now) - r.lives/40", new: "return r.until.Sub(now)"},
+		}},
+	{name: "a request is as old as its place in the queue", test: "TestLateBeforeTheWay", room: "./internal/master",
+		edits: []edit{
+			{file: "internal/master/lane.go", old: "if op.Kind == wire.Acquire && op.Begun == 0 {", new: "if op.Kind == wire.Acquire {"},
+		}},
+	{name: "the clock of a master is known for ever", test: "TestMasterTimeIsNeverLate", room: "./internal/master",
+		edits: []edit{
+			{file: "internal/master/ahead.go", old: "return a.least - (t-a.at).Abs()/clockRate", new: "return a.least"},
+		}},
+	{name: "the clock of a master is ahead by the most that is possible", test: "TestMasterTimeIsNeverLate",
+		room: "./internal/master", edits: []edit{
+			{file: "internal/master/ahead.go", old: "*a = ahead{least: lo,", new: "*a = ahead{least: hi,"},
+		}},
 	{name: "a broken lane forgets what the master misses", finds: leftovers, edits: []edit{
 		{file: laneRepair, old: "			r.state = repairIdle\n", new: "			s.remove(r)\n"},
 	}},

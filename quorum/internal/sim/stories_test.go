@@ -1,6 +1,11 @@
 package sim
 
-import "time"
+import (
+	"strconv"
+	"time"
+
+	"lockproxy/quorum"
+)
 
 // answerErrors makes a master answer every command with an error, until the function returned is
 // called.
@@ -96,6 +101,53 @@ func (f *faulter) forgetInTurn() {
 	}
 	f.w.wait(f.moment(300 * time.Millisecond))
 	back()
+}
+
+// lateIndex is the number of the client in requestsLate.
+const lateIndex = proberIndex + 1
+
+// requestsLate: the SET of a lock is on its way to one master until the lock has ended. Meanwhile an
+// EXTEND reaches only one of the masters that granted it, and another client has the lock. Then the
+// SET lands, and another EXTEND follows.
+func (f *faulter) requestsLate() {
+	all, place := f.shuffled(), f.place()
+	pr, other := f.w.proxyAt(place), f.w.proxyAt((place+1)%len(f.w.places))
+	if !f.until(f.w.healthy) || pr == nil || other == nil {
+		return
+	}
+	c := &simClient{w: f.w, index: lateIndex, random: f.random}
+	ttl := f.w.plan.clients.ttl[0]
+	want := quorum.Request{Key: "late-" + strconv.Itoa(f.moments), TTL: ttl}
+	healed, ends := false, []func(){f.part(place, all[0], up)}
+	heal := func() {
+		for _, end := range ends {
+			end()
+		}
+		healed = true
+	}
+	cl, err := c.ask(pr, want, false)
+	if err == nil && f.w.wait(f.moment(ttl/2)) {
+		ends = append(ends, f.part(place, all[1], up))
+		f.w.wait(ttl/4 + f.moment(ttl/4))
+		c.extend(cl, pr)
+		f.w.wait(f.moment(ttl / 2))
+		if next, err := c.ask(other, want, false); err == nil {
+			f.w.wait(f.moment(5 * time.Millisecond))
+			c.release(next, other)
+		}
+		for range 3 {
+			if !healed && f.random.IntN(2) == 0 {
+				heal()
+			}
+			c.extend(cl, pr)
+		}
+	}
+	if !healed {
+		heal()
+	}
+	if err == nil {
+		c.release(cl, pr)
+	}
 }
 
 // forgetDuringRaise: the counter of one master is ahead, because the others were away. It grants

@@ -15,13 +15,13 @@ type Encoder struct {
 
 // operation is how a packet names an operation that has no column, and its arguments in the order
 // of packet.lua: secret, ttl, field, owner, waits, limit, the two slots that are tried first (0,
-// 1), mode, fence (#), the fields of all keys (*), end (e).
+// 1), mode, fence (#), the fields of all keys (*), end (e), within (a).
 type operation struct{ name, arguments string }
 
 // operations of each kind. The encoder chooses among those of Acquire, Raise and Release.
 var (
 	operations = [...]operation{
-		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#om"}, Extend: {"extend", "st"},
+		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#oma"}, Extend: {"extend", "st"},
 		Share: {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
 		Refresh: {"refresh", "ste"},
 	}
@@ -91,14 +91,14 @@ func (o *Op) counters() int {
 //
 //	> *8\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
 //	  $21\r\nlockproxy:state:lock:\r\n$8\r\nlock:job\r\n
-//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n
+//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n$0\r\n\r\n$0\r\n\r\n
 //	  $40\r\n<secret>\r\n
 func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool) []byte {
 	all := batch.arrange()
 	ops := all[:batch.n]
 	releases := batch.sizes[groupPublish] + batch.sizes[groupRelease]
 	acquires := batch.sizes[groupAcquire] + batch.sizes[groupWait]
-	keys, args, counters := 1, 2+releases+3*acquires+batch.sizes[groupWait], 0
+	keys, args, counters := 1, 4+releases+3*acquires+batch.sizes[groupWait], 0
 	for i, op := range ops {
 		keys += 1 + len(op.more())
 		if i >= releases+acquires {
@@ -117,6 +117,7 @@ func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool)
 	}
 	b = respio.AppendBulk(b, record)
 	b = appendCounts(b, batch, counters)
+	b = appendAges(b, ops[releases:])
 	for _, op := range ops[:releases] {
 		b = respio.AppendBulk(b, op.Secret)
 	}
@@ -142,6 +143,30 @@ func appendCounts(b []byte, batch *Batch, counters int) []byte {
 		b = append(b, '0'+byte(n))
 	}
 	return append(append(b, text...), '\r', '\n')
+}
+
+// appendAges writes when the first of the operations that set keys is too late, and when the first
+// of them was asked for: in microseconds, rounded down. Both are empty if none of them may be too
+// late.
+//
+//	> $16\r\n1700000019800000\r\n$16\r\n1700000000000000\r\n
+func appendAges(b []byte, ops []*Op) []byte {
+	var late, begun time.Duration
+	for _, op := range ops {
+		at := op.tooLate()
+		switch {
+		case at == 0:
+		case late == 0:
+			late, begun = at, op.Begun
+		default:
+			late, begun = min(late, at), min(begun, op.Begun)
+		}
+	}
+	if late == 0 {
+		return append(b, "$0\r\n\r\n$0\r\n\r\n"...)
+	}
+	b = respio.AppendDigits(b, uint64(max(late.Microseconds(), 0)))
+	return respio.AppendDigits(b, uint64(max(begun.Microseconds(), 0)))
 }
 
 // appendAcquires writes the columns of acquires, of which those from waiting on are of clients
@@ -190,6 +215,8 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 			b = respio.AppendDigits(b, uint64(op.Terms.Limit))
 		case '0', '1':
 			b = respio.AppendDigits(b, uint64(op.Terms.Try[argument-'0']))
+		case 'a':
+			b = appendMillis(b, op.Within)
 		case 'e':
 			b = appendEnd(b, op.End)
 		case 'm':

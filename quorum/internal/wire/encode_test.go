@@ -37,14 +37,14 @@ func everyOp() []*Op {
 	at := TokenAt{"lock:job", mine}
 	two := &Terms{More: []string{"lock:b"}, Counters: []uint16{9}}
 	return []*Op{
-		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: 20 * time.Second, Owner: "me"},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: 20 * time.Second, Owner: "me", Begun: 1000 * time.Second},
 		{Kind: Raise, TokenAt: at, Counter: 4095, Fence: 9007199254740991},
 		{Kind: Release, TokenAt: TokenAt{"lock:d", mine}},
 		{Kind: Release, TokenAt: TokenAt{"lock:p", mine}, Publish: true},
 		{Kind: Release, TokenAt: at},
 		{Kind: Release, TokenAt: at, Publish: true},
 		{Kind: Fade, TokenAt: at, TTL: 2 * time.Second},
-		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
+		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Millisecond, Fence: 12, Owner: "me", Begun: 1010*time.Second + 500, Within: 5*time.Second + 500},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
 		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Counter: 8, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Minute}},
@@ -68,10 +68,10 @@ func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
 	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 9)
-	want := "EVALSHA " + Packet.SHA + " 27 " + testState + keys + " A x 111113 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
-		" raise 3 @ 9007199254740991 4095 release 1 @ tell 1 @ fade 2 @ 2000 top_up 6 @ 1 7 0000000000000012 me exclusive extend 2 @ 3600000 check 1 @" +
+	want := "EVALSHA " + Packet.SHA + " 27 " + testState + keys + " A x 111113 1015000000 1000000000 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
+		" raise 3 @ 9007199254740991 4095 release 1 @ tell 1 @ fade 2 @ 2000 top_up 7 @ 1 7 0000000000000012 me exclusive 5000 extend 2 @ 3600000 check 1 @" +
 		" acquire_shared 5 @ 1000 7   acquire_slot 8 @ 1000 7  1000 10 3 0 acquire_keys 6 @ 1000 me  7 9 raise_keys 4 @ 0000000000000005 7 9" +
-		" top_up 6 @ 1000 7 0000000000000012  shared top_up 6 @ 1000 7 0000000000000012  12 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0 refresh 3 @ 1000 -1" +
+		" top_up 7 @ 1000 7 0000000000000012  shared 1 top_up 7 @ 1000 7 0000000000000012  12 1 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0 refresh 3 @ 1000 -1" +
 		" acquire_keys 5 @ 1000 me  7 acquire_keys 5 @ 1000  60000 7"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)
@@ -81,7 +81,7 @@ func TestAppendPacket(t *testing.T) {
 		t.Errorf("with the body: %q", got)
 	}
 	got = words(t, (&Encoder{StateKey: "s"}).AppendPacket(nil, batch(t, ops[:1]...), "", false))
-	if strings.Join(got[6:], ",") != "0010,"+mine+"me,,20000" {
+	if strings.Join(got[6:], ",") != "0010,1019800000,1000000000,"+mine+"me,,20000" {
 		t.Errorf("without fencing: %q", got)
 	}
 	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1", -time.Hour: "1"} {

@@ -7,7 +7,7 @@ func (e *Encoder) InspectArgs(fullKeys []string) []any {
 	for _, key := range fullKeys {
 		args = append(args, key)
 	}
-	args = append(args, "", "0000")
+	args = append(args, "", "0000", "", "")
 	for range fullKeys {
 		args = append(args, operations[Inspect].name, 0)
 	}

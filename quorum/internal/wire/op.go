@@ -43,6 +43,14 @@ type Op struct {
 	// long the lock stays closed, 0 for not at all.
 	TTL time.Duration
 
+	// Begun of an Acquire and a TopUp is when it was asked for, by the master's clock, since 1970.
+	// It may be earlier than the truth, and never later. 0: the master does not look at its age.
+	Begun time.Duration
+
+	// Within of a TopUp is how long after Begun the master may carry it out. An Acquire has 99 % of
+	// its TTL.
+	Within time.Duration
+
 	// End is the end that a Refresh may replace by an earlier one, as Refreshed returns it. 0: the
 	// Refresh shortens no lock.
 	End int64
@@ -66,6 +74,19 @@ func (o *Op) more() []string {
 		return nil
 	}
 	return o.Terms.More
+}
+
+// tooLate returns when the master no longer carries the operation out, by its clock; 0 for never.
+func (o *Op) tooLate() time.Duration {
+	switch {
+	case o.Begun == 0:
+		return 0
+	case o.Kind == Acquire:
+		return o.Begun + o.TTL.Truncate(time.Millisecond)/100*99
+	case o.Kind == TopUp:
+		return o.Begun + o.Within.Truncate(time.Millisecond)
+	}
+	return 0
 }
 
 // MaxOps is how many operations a packet holds at most.

@@ -68,8 +68,8 @@ local function makeTools(out, news)
   end
 
   -- carryOut carries out the operations from ARGV[at] on, before which there are k others.
-  -- refusal, unless it is nil, is the result of all that vote.
-  function t.carryOut(refusal, at, k)
+  -- refusal, unless it is nil, is the result of all that vote; tooLate of those that are too old.
+  function t.carryOut(refusal, at, k, age, tooLate)
     local place, last = k + 3, #ARGV
     k = k + 2
     while at < last do
@@ -81,6 +81,10 @@ local function makeTools(out, news)
       end
       place, at = place + 1, at + 2
       local result = refusal
+      if age and not result and (name == 'top_up' and age > 1000 * ARGV[at + 6]
+        or sub(name, 1, 8) == 'acquire_' and age > 990 * ARGV[at + 1]) then
+        result = tooLate
+      end
       if not result or name == 'release' or name == 'tell' or name == 'leave' or name == 'keep'
         or name == 'fade' or name == 'free' then -- these do not vote
         result = op[name](KEYS[k], ARGV[at], at, k, keys)

@@ -13,6 +13,10 @@ import (
 // record differs.
 const CodeNotAdmitted = "NOTADMITTED"
 
+// CodeTooLate is the code of the error that an Acquire or a TopUp gets if it is too old. The master
+// has set no key.
+const CodeTooLate = "TOOLATE"
+
 // CodeWrongMode is the code of the error of a Share that finds a slot.
 const CodeWrongMode = "WRONGMODE"
 

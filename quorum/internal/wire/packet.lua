@@ -6,6 +6,8 @@
 -- ARGV[1] the record under which this master votes, '' for any
 -- ARGV[2] four characters, '0' plus the number of operations tell, release, acquire and acquire of
 --   clients that wait; then in digits the number of counters that other operations use, if any
+-- ARGV[3] when the first of the operations that set keys is too old, ARGV[4] when the first of them
+--   was asked for; in microseconds since 1970 by this clock, at the latest. Both '': none is too old
 -- then a secret for each of the first two. Both delete the lock; only the first publishes the
 --   release. No two are of the same token
 -- then the columns of the acquires, those of waiting clients last. They set the lock if the key does
@@ -18,9 +20,9 @@
 --   acquire_keys   secret ttl owner waits field ...   locks as many keys as fields, all or none
 --   raise          secret fence field       the lock gets this fence, the counter is at least that
 --   raise_keys     secret fence field ...   the same for as many keys as fields, all or none
---   top_up         secret ttl field fence owner mode
+--   top_up         secret ttl field fence owner mode within
 --                  acquires with this fence, or extends the lock of the secret. mode is 'exclusive',
---                  'shared' or the number of a slot
+--                  'shared' or the number of a slot. It is too old after so many milliseconds
 --   extend         secret ttl         raises the end of the lock, never lowers it
 --   refresh        secret ttl end     an exclusive lock ends ttl and up to 7 ms from now. It ends
 --                  earlier than before only if it had this end: in ms by this clock, -1 for ever, 0
@@ -51,7 +53,9 @@
 --      {'shared' or 'limit', left, number of holders, then of at most 128 of them: secret, entry,
 --      left}
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all do but those from release to fade, and free. Counters
+-- differs, and the operation votes: all do but those from release to fade, and free. TOOLATE: any
+-- acquire, after 99 % of its ttl, and a top_up, after within, counted from when the packet's oldest
+-- was asked for. The locks of its token may have ended elsewhere, so it sets no key. Counters
 -- are whole numbers up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is an error. An
 -- operation that uses such a counter, or would raise a counter over this limit, answers an error.
 --
@@ -78,7 +82,7 @@ local aloud, quiet, asking, waiting = string.byte(ARGV[2], 1, 4)
 aloud, asking = aloud - 48, asking - 48
 local releases, acquires = aloud + quiet - 48, asking + waiting - 48
 local others = tonumber(sub(ARGV[2], 5)) or 0 -- counters that other operations use
-local fields = 2 + releases + acquires -- the first field comes after this place
+local fields = 4 + releases + acquires -- the first field comes after this place
 local ttls = fields + acquires + others
 local waits = ttls + acquires - asking -- W are the last acquires
 local now = redis.call('TIME')
@@ -101,6 +105,9 @@ end
 -- Results take the places of keys: so the table need not grow.
 local out = {admitted and 1 + writes or 0, tonumber(now[1]), tonumber(now[2]),
   unpack(KEYS, 2, releases + acquires + 1)}
+-- The age of the oldest operation that sets keys, if any of them may be too old.
+local age = ARGV[3] ~= '' and out[2] * 1000000 + out[3] - ARGV[3] > 0 and out[2] * 1000000 + out[3] - ARGV[4]
+local tooLate = age and {err = 'TOOLATE the request came when its ttl was almost over'}
 -- A master publishes only if a proxy listens. Each listener also subscribes to one of these channels,
 -- so that the names of the channels of keys are made only then.
 local hears = pcall('PUBSUB', 'NUMSUB', 'lockproxy:released:', 'lockproxy:changed')
@@ -120,7 +127,7 @@ local tools -- of the other operations
 if releases > 0 then
   local deleted = {}
   for i = 1, releases do
-    local key, secret, result = KEYS[i + 1], ARGV[i + 2], 0
+    local key, secret, result = KEYS[i + 1], ARGV[i + 4], 0
     local value = pcall('GETRANGE', key, '0', '39')
     if value == secret then
       deleted[#deleted + 1] = key
@@ -137,7 +144,7 @@ if releases > 0 then
       out[i + 3] = type(done) == 'table' and done or 1
       if waited and i <= aloud and out[i + 3] == 1 then
         news.freed[#news.freed + 1] = KEYS[i + 1]
-        news.by[#news.freed] = ARGV[i + 2]
+        news.by[#news.freed] = ARGV[i + 4]
       end
     end
   end
@@ -150,6 +157,9 @@ if acquires > 0 then
   local numbers, n = {unpack(ARGV, fields - acquires + 1, fields + acquires)}, 0 -- as large as it can become
   for i = 1, acquires do
     local key, field, fence, text, result = KEYS[releases + i + 1], ARGV[fields + i], 0, '', refusal
+    if age and age > 990 * ARGV[ttls + i] then
+      result = result or tooLate
+    end
     if field ~= '' and not result then
       local had = seen[field] or have[i + 2]
       had = had and tonumber(had) or had == false and 0 or -1
@@ -213,7 +223,7 @@ if ARGV[waits + acquires + 1] then
     local field = ARGV[i]
     tools.know(field, have.err and have or type(written) == 'table' and written or seen[field] or have[i - fields + 2])
   end
-  tools.carryOut(refusal, waits + acquires + 1, releases + acquires)
+  tools.carryOut(refusal, waits + acquires + 1, releases + acquires, age, tooLate)
 end
 
 -- A user who may not ask or publish still releases.

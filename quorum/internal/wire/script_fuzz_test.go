@@ -173,6 +173,7 @@ func (f *fuzz) packet(b *Batch) {
 	f.wait()
 	m, before, blank := f.model, f.last.now, len(f.last.keys[testState].content) == 0
 	record := one(f.dealer, "", m.record, m.record, m.record, m.record, "B another")
+	f.stamp(b)
 	p, ops := f.send(b, record)
 	now := p.Clock.Milliseconds()
 	unsure := m.endsIn(now, now+1)
@@ -180,6 +181,7 @@ func (f *fuzz) packet(b *Batch) {
 		unsure = unsure || before < v.expire && v.expire <= now+1
 	}
 	m.begin(now, record)
+	m.look(ops, p.Clock)
 	if f.full && p.Writes > 0 {
 		m.writes = p.Writes
 	}
@@ -204,6 +206,19 @@ func (f *fuzz) packet(b *Batch) {
 	}
 	m.at(f.last.now)
 	f.faults = append(append(f.faults, faults...), differences(m, f.model)...)
+}
+
+// stamp makes some operations of some packets as old as their ttl, and some older.
+func (f *fuzz) stamp(b *Batch) {
+	now, aged := time.Duration(time.Now().UnixNano()), f.chance(1, 6)
+	for _, op := range b.ops[:b.n] {
+		if op.Begun = 0; f.chance(1, 2) {
+			op.Begun = now
+		}
+		if op.Within = op.TTL / 2; aged && f.chance(1, 4) {
+			op.Begun = now - time.Duration(f.dice.Int64N(2*int64(op.TTL)+1))
+		}
+	}
 }
 
 // compare runs the operations in the model and returns which answers differ.

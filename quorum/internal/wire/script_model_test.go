@@ -14,7 +14,8 @@ type model struct {
 	now      int64 // ms
 	fencing  bool
 	record   string
-	admitted bool // the packet has the record
+	admitted bool          // the packet has the record
+	age      time.Duration // of its oldest operation, if any is too old
 	writes   uint64
 	counters map[string]string // by field
 	locks    map[string]*lock  // by key
@@ -69,6 +70,30 @@ func (m *model) at(now int64) {
 			delete(m.intents, key)
 		}
 	}
+}
+
+// look takes the ages of the operations of a packet, which the master begins at that time.
+func (m *model) look(ops []*Op, now time.Duration) {
+	m.age = 0
+	oldest, any := now, false
+	for _, op := range ops {
+		if op.Begun != 0 && op.setsKeys() {
+			oldest, any = min(oldest, op.Begun), any || now-op.Begun > op.most()
+		}
+	}
+	if any {
+		m.age = now - oldest
+	}
+}
+
+func (o *Op) setsKeys() bool { return o.Kind == Acquire || o.Kind == TopUp }
+
+// most is how old an operation may be that sets keys.
+func (o *Op) most() time.Duration {
+	if o.Kind == Acquire {
+		return time.Duration(max(o.TTL.Milliseconds(), 1)) * 99 * time.Millisecond / 100
+	}
+	return time.Duration(max(o.Within.Milliseconds(), 1)) * time.Millisecond
 }
 
 // begin starts a packet.
@@ -167,6 +192,8 @@ func (m *model) run(op *Op, hint int) []answer {
 	switch {
 	case op.Kind.Votes() && !m.admitted:
 		return say(CodeNotAdmitted)
+	case op.setsKeys() && m.age > op.most():
+		return say(CodeTooLate)
 	case (op.Kind == Raise || op.Kind == TopUp) && op.Fence > m.limit():
 		return say("ERR")
 	case (op.Kind == Acquire || op.Kind == TopUp) && !usable:

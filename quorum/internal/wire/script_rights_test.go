@@ -87,7 +87,7 @@ func (f *fuzz) careful(b *Batch) {
 func (f *fuzz) owe(op *Op, r *Reply) {
 	_, _, granted := Granted(r)
 	switch {
-	case r.Code() == CodeNotAdmitted || r.Code() == CodeWrongMode:
+	case r.Code() == CodeNotAdmitted || r.Code() == CodeWrongMode || r.Code() == CodeTooLate:
 	case op.Kind == Acquire && !granted, op.Kind == TopUp && r.IsError():
 		for _, key := range keys(op) {
 			release := &Op{Kind: Release, TokenAt: TokenAt{key, op.Secret}, Terms: &Terms{Mode: op.Mode()}}
