@@ -101,7 +101,9 @@ func (o *operators) whyRecord(w *stat.Why, info *quorum.Info) {
 		last = o.opts.Holders(info.Key)
 	}
 	for _, h := range last {
-		if holds && w.Since == 0 && h.Fence == info.Fence && h.Owner == info.Owner && h.Until.IsZero() {
+		// No two exclusive locks of a key have one fence. A label that the client did not give is not recorded.
+		same := h.Fence == info.Fence && (h.Owner == info.Owner || info.Fence != 0 && info.Mode == quorum.Exclusive)
+		if holds && w.Since == 0 && same && h.Until.IsZero() {
 			w.Since, w.Granted, w.Client = h.Since.UnixMilli(), h.TTL.Milliseconds(), plain.Addr(h.Client)
 			continue
 		}

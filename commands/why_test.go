@@ -73,6 +73,11 @@ func TestWhyJoinsMastersAndRecord(t *testing.T) {
 	if !slices.Equal(w.Voters, want) {
 		t.Errorf("masters: %+v", w.Voters)
 	}
+	// a lock without OWNER has the client's address as its label on the masters
+	locker.view.Info.Owner = "10.0.0.9:7"
+	if w := whyOf(t, s); w.Granted != 30_000 {
+		t.Errorf("a lock without OWNER: %+v", w)
+	}
 	// the holder was granted the lock by another proxy, which the record does not know
 	locker.view.Info.Fence = 9
 	if w := whyOf(t, s); w.Since != 0 || w.Proxy != "" || len(w.Last) != 2 {

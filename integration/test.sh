@@ -12,10 +12,10 @@ step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
 searches_run= # processes in the background
-floods_run=
-servers_run=
+plain_run=
+raced_run=
 end() {
-	for process in $searches_run $floods_run $servers_run; do
+	for process in $searches_run $plain_run $raced_run; do
 		kill "$process" 2>/dev/null || true
 	done
 }
@@ -58,7 +58,7 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Four lanes run side by side: tests of real servers, which mostly wait; floods; searches, which
+# Four lanes run side by side: two of tests of real servers, which mostly wait; searches, which
 # compute; and checks followed by the tests of all other packages. No test measures time, so none fails
 # because the lanes compete. The lowest priority goes to the searches: they use the processor time
 # that the tests of real servers leave.
@@ -113,28 +113,31 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 # -count=1, because go test caches results without regard to the binary that these packages test.
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
-kind='/integration/(adopt|clients.*|docs|faults|locks|operations|relay|sessions)$'
-# The proxies have the race detector, and their clients have not. Floods and overload cost three times
-# as much with it, and find no other races.
-floods='/integration/(attacks|load)$'
+# A proxy with the race detector takes three times as much processor time. It serves the tests of
+# what runs beside what; the others start many proxies, or flood them.
+raced='/integration/(locks|relay|sessions)$'
+plain='/integration/(adopt|attacks|clients.*|docs|faults|load|operations)$'
 step 'go test, tests of real servers: in the background'
 # Unquoted, because each word is a package.
 # shellcheck disable=SC2046
-INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m \
-	$(grep -E "$floods" "$scratch/packages") >"$scratch/floods" 2>&1 &
-floods_run=$!
+INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY timeout 1h go test -vet=off -count=1 -p 2 -parallel 6 -timeout 40m \
+	$(grep -E "$plain" "$scratch/packages") >"$scratch/plain" 2>&1 &
+plain_run=$!
 # shellcheck disable=SC2046
-timeout 1h go test -vet=off -count=1 -p 2 -parallel 6 -timeout 40m $(grep -E "$kind" "$scratch/packages") >"$scratch/servers" 2>&1 &
-servers_run=$!
+timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m $(grep -E "$raced" "$scratch/packages") >"$scratch/raced" 2>&1 &
+raced_run=$!
 
 silent gofmt -l .
 check go mod verify
 check go vet ./...
-# For systems that these tests do not run on. On Windows no test can pause a process, as those in
-# integration do.
-check env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
-# shellcheck disable=SC2046
-check env GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(grep -v '/integration/' "$scratch/packages")
+# For systems that no test here runs on. The tests of real servers are left out: on Windows they cannot
+# pause a process.
+portable=$(grep -v '/integration/' "$scratch/packages")
+for system in darwin/arm64 windows/amd64; do
+	step "go vet for $system"
+	# shellcheck disable=SC2086
+	GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 nice -n 5 go vet $portable || failed "go vet for $system"
+done
 silent go fix -diff ./...
 step go tool staticcheck ./...
 go build -o "$scratch/staticcheck" honnef.co/go/tools/cmd/staticcheck || failed 'go build staticcheck'
@@ -168,7 +171,7 @@ searched='/quorum/internal/(admission|model|sim)$'
 # shellcheck disable=SC2046
 others $(grep -E "$pure" "$scratch/packages")
 # shellcheck disable=SC2046
-others -race $(grep -vE "$kind|$floods|$pure|$searched" "$scratch/packages")
+others -race $(grep -vE "$raced|$plain|$pure|$searched" "$scratch/packages")
 # shellcheck disable=SC2046
 others -race -skip "^($alone)\$" $(grep -E "$searched" "$scratch/packages")
 
@@ -182,10 +185,10 @@ finish() {
 	[ "$status" -lt 124 ] || failed "$1: did not end"
 }
 
-finish 'floods and overload' "$floods_run" "$scratch/floods"
-floods_run=
-finish 'tests of real servers' "$servers_run" "$scratch/servers"
-servers_run=
+finish 'tests of real servers' "$plain_run" "$scratch/plain"
+plain_run=
+finish 'tests of real servers, with the race detector' "$raced_run" "$scratch/raced"
+raced_run=
 finish 'simulation and models' "$searches_run" "$scratch/searches"
 searches_run=
 
