@@ -146,6 +146,7 @@ func TestReadyIsAboutTheRelay(t *testing.T) {
 	want("/readyz", 200, "ready\n")
 	want("/readyz?locks", 503, "not ready\n"+masters)
 	want("/readyz?locks=1", 503, "not ready\n"+masters)
+	want("/readyz?lock", 400, "readyz takes no parameter but locks\n")
 	away := s
 	away.Upstream.Up, away.Upstream.Reason, away.Draining = false, "connection refused", true
 	f.state.Store(&away)

@@ -134,8 +134,15 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz reports whether commands are relayed: the upstream answers. With ?locks a majority of the
 // masters must be able to vote, too. Clients with the token see the reasons.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	asked := r.URL.Query()
+	for name := range asked {
+		if name != "locks" {
+			http.Error(w, "readyz takes no parameter but locks", http.StatusBadRequest)
+			return
+		}
+	}
 	state := s.o.State()
-	missing := state.missing(r.URL.Query().Has("locks"))
+	missing := state.missing(asked.Has("locks"))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(missing) == 0 {
 		_, _ = w.Write([]byte("ready\n"))

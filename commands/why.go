@@ -101,9 +101,7 @@ func (o *operators) whyRecord(w *stat.Why, info *quorum.Info) {
 		last = o.opts.Holders(info.Key)
 	}
 	for _, h := range last {
-		// No two exclusive locks of a key have one fence. A label that the client did not give is not recorded.
-		same := h.Fence == info.Fence && (h.Owner == info.Owner || info.Fence != 0 && info.Mode == quorum.Exclusive)
-		if holds && w.Since == 0 && same && h.Until.IsZero() {
+		if holds && w.Since == 0 && h.Fence == info.Fence && labelOf(&h) == info.Owner && h.Until.IsZero() {
 			w.Since, w.Granted, w.Client = h.Since.UnixMilli(), h.TTL.Milliseconds(), plain.Addr(h.Client)
 			continue
 		}
@@ -123,6 +121,18 @@ func (o *operators) whyRecord(w *stat.Why, info *quorum.Info) {
 	if w.Since != 0 {
 		w.Proxy = o.opts.Name
 	}
+}
+
+// labelOf returns the label that the masters have for a lock that was recorded: the client's address
+// if it gave none, see request.
+func labelOf(h *stat.Holder) string {
+	switch {
+	case h.Owner != "" || h.Client == nil:
+		return h.Owner
+	case h.Client.Network() == "unix":
+		return "unix"
+	}
+	return h.Client.String()
 }
 
 // whyWaiters fills in the clients that wait.

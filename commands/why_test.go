@@ -52,6 +52,24 @@ func whyOf(t *testing.T, s *Service) stat.Why {
 	return w
 }
 
+// TestWhyFindsGrantWithoutOwner: a lock without OWNER has the client's address as its label on the
+// masters, and the record has no label.
+func TestWhyFindsGrantWithoutOwner(t *testing.T) {
+	for label, client := range map[string]net.Addr{
+		"10.0.0.9:7": &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 7}, "unix": &net.UnixAddr{Net: "unix"},
+	} {
+		s, locker := whyFixture(t, func(o *Options) {
+			o.Holders = func(string) []stat.Holder {
+				return []stat.Holder{{Fence: 7, Client: client, Since: time.UnixMilli(5000), TTL: 30 * time.Second}}
+			}
+		})
+		locker.view.Info.Owner, locker.view.Info.Mode = label, quorum.Shared
+		if w := whyOf(t, s); w.Granted != 30_000 || len(w.Last) != 0 {
+			t.Errorf("%s: %+v", label, w)
+		}
+	}
+}
+
 // TestWhyJoinsMastersAndRecord: Why has what the masters say, and from the record of this proxy who
 // was granted the lock, when, and who held it before.
 func TestWhyJoinsMastersAndRecord(t *testing.T) {
@@ -72,11 +90,6 @@ func TestWhyJoinsMastersAndRecord(t *testing.T) {
 		{Master: "m2@h:2", Holds: true, Answered: true, TTL: -1}, {Master: "h:10", Error: "refused the connection"}}
 	if !slices.Equal(w.Voters, want) {
 		t.Errorf("masters: %+v", w.Voters)
-	}
-	// a lock without OWNER has the client's address as its label on the masters
-	locker.view.Info.Owner = "10.0.0.9:7"
-	if w := whyOf(t, s); w.Granted != 30_000 {
-		t.Errorf("a lock without OWNER: %+v", w)
 	}
 	// the holder was granted the lock by another proxy, which the record does not know
 	locker.view.Info.Fence = 9

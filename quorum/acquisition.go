@@ -62,8 +62,8 @@ type acquisition struct {
 	askAgain int      // attempts that a master asked for
 	granted  [2]int   // slots of the last split vote, see slotsToTry
 
-	older, newer *acquisition // neighbours in the intake; guarded by its mu
-	linked       bool         // in the intake; guarded by its mu
+	older, newer *acquisition // neighbours in the intake; guarded by the intake's mu
+	linked       bool         // in the intake; guarded by the intake's mu
 }
 
 // eventKind is the kind of an event.

@@ -218,8 +218,8 @@ func (a *attempt) raiseLocked() (decided bool) {
 	return decided
 }
 
-// leasedLocked ends the attempt with a lease. Masters that gave no answer are topped up from here
-// on.
+// leasedLocked ends the attempt with a lease. It completes the lock at masters whose answers are no
+// grants; those that still owe one follow when they answer.
 func (a *attempt) leasedLocked() {
 	a.acq.q.fleet.deadlines.cancel(&a.limit)
 	a.acq.q.floor.Raise(a.fence)
@@ -264,7 +264,8 @@ func (a *attempt) completeLocked(lane int) {
 }
 
 // votersKeep returns until when the voters certainly keep their grants unless the token is
-// released. An adopted lock may be shortened at any time, through any proxy.
+// released; zero if that is not known: an adopted lock may be shortened at any time, through any
+// proxy.
 func (a *attempt) votersKeep() time.Time {
 	if a.acq.promise > 0 {
 		return time.Time{}

@@ -55,7 +55,7 @@ type check struct {
 }
 
 // add schedules a check of t, which has landed on the master of a lane. voters made the lease. All
-// of them keep the key until then.
+// of them keep the key until the given time, unless it is zero.
 func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // monotonic clock. The lease counts only if the result is positive.
 func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - elapsed - drift }
 
-// keptUntil returns how long a master that was asked at begun certainly keeps a key that it
+// keptUntil returns until when a master that was asked at begun certainly keeps a key that it
 // confirmed for ttl: its clock may run faster than the clock of this process.
 func keptUntil(begun time.Time, ttl time.Duration) time.Time { return begun.Add(ttl - drift(ttl)) }
 

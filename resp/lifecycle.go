@@ -27,7 +27,7 @@ type cause uint8
 
 const (
 	causeDrain       cause = iota // the server shuts down, or the upstream was replaced
-	causeFinish                   // the client ended its input or takes no replies, or the proxy serves no more requests
+	causeFinish                   // the client ended or takes no replies, the proxy serves no more, the upstream closed
 	causeUpstreamEnd              // the upstream closed
 	causeCut                      // a failure, a limit, or the end of a shutdown's patience
 )

@@ -14,10 +14,9 @@ import (
 
 // Limits on reading ahead while a lock command runs or waits. A client that writes without reading
 // must be read, or the upstream's replies, which precede ours, would never leave. Each connection
-// has aheadOwn. Connections that need more take it from aheadShared; while that is used up they
-// are not read. A client that sends more than aheadMost is disconnected; Redis does so with a
-// client that exceeds its query buffer. Without the limit the proxy could not notice a client's
-// end before it has read all of that.
+// has aheadOwn. Connections that need more take it from aheadShared; one that finds it used up
+// is not read again until its command ends. A client that sends more than aheadMost is
+// disconnected, as Redis does with a client that exceeds its query buffer.
 const (
 	aheadOwn    = netpoll.ChunkSize
 	aheadMost   = 64 << 20
@@ -160,7 +159,8 @@ func (a *readAhead) keepLocked() (tooMuch bool) {
 	return a.size > aheadMost
 }
 
-// allowLocked reports whether n more bytes may be kept, and takes their share from aheadShared.
+// allowLocked reports whether n more bytes may be kept, and counts those beyond aheadOwn in
+// aheadUsed.
 func (a *readAhead) allowLocked(n int) bool {
 	want := int64(max(0, a.size+n-aheadOwn)) - a.shared
 	if want <= 0 {

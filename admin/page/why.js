@@ -138,7 +138,7 @@ function render() {
   set($('why-key'), why.key);
   set($('why-verdict'), verdict(why));
   show($('why-minority'), !why.quorum);
-  set($('why-minority'), why.quorum ? '' : `Seen on ${why.seen} of ${plural(why.masters, 'master', 'masters')}: no quorum. The others may have something else.`);
+  set($('why-minority'), why.quorum ? '' : `Seen on ${why.held} of ${plural(why.masters, 'master', 'masters')}: no quorum. The others may have something else.`);
   $('why-facts').replaceChildren(...facts(why));
   const next = why.advice.filter(line => !/^It (ends|opens) in /.test(line)); // the bar counts that down
   $('why-advice').replaceChildren(...next.map(line => el('li', '', line)));

@@ -297,8 +297,8 @@ func mergeWhy(answers []whyAnswer) (report whyReport, ok bool) {
 	report.Waiters, report.Last, report.Waiting = []stat.WhyWaiter{}, []stat.WhyHolder{}, 0
 	asked, last := map[string]bool{}, slices.MaxFunc(good, func(a, b *whyAnswer) int { return a.at.Compare(b.at) }).at
 	for _, a := range good {
-		if a.why.Asked != "" && asked[a.why.Asked] {
-			continue // one proxy by two addresses
+		if a.why.Asked != "" && asked[a.why.Asked] || a.Limited != "" && good[0].Limited == "" {
+			continue // one proxy by two addresses; LOCKINFO does not say which proxy it is
 		}
 		asked[a.why.Asked] = true
 		report.add(&a.why, last.Sub(a.at))

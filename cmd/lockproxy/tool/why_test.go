@@ -34,7 +34,7 @@ func TestMergeWhy(t *testing.T) {
 		w.Waiters = []stat.WhyWaiter{{Place: 1, Label: "w1", Age: 300}}
 	})
 	minority.at = time.UnixMilli(500) // half a second before the others
-	limited := answerOf("limited", func(w *stat.Why) { w.Owner = "other"; w.Asked = "" })
+	limited := answerOf("limited", func(w *stat.Why) { w.Owner, w.Waiting = "other", 2 })
 	limited.Limited = "NOPERM"
 	best := answerOf("best", func(w *stat.Why) { w.Last = []stat.WhyHolder{{Fence: 5, Since: 10}} })
 	granted := answerOf("granted", func(w *stat.Why) {
@@ -96,10 +96,10 @@ func TestWhyText(t *testing.T) {
 		{"kept", func(w *stat.Why) { w.Mode = "kept" }, []string{"job is kept closed\n", "held before by"}},
 		{"foreign", func(w *stat.Why) { w.Mode, w.Type, w.TTL = "foreign", "hash", -1 },
 			[]string{"job is not a lock: a key of type hash is in the way\n", "for ever"}},
-		{"minority", func(w *stat.Why) { w.Quorum, w.Seen, w.Error = false, 2, "NOQUORUM 1 of 3" },
+		{"minority", func(w *stat.Why) { w.Quorum, w.Seen, w.Error = false, 1, "NOQUORUM 1 of 3" },
 			[]string{"job is held by me, seen on 2 of 3 masters\n", "no quorum   1 of 3"}},
 		{"nothing seen", func(w *stat.Why) { w.Quorum, w.Seen, w.Mode = false, 1, "" },
-			[]string{"job: not known whether it is held, no majority of the masters answers, seen on 1 of 3 masters\n"}},
+			[]string{"job: not known whether it is held, 1 of 3 masters answer\n"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, _ := mergeWhy([]whyAnswer{answerOf("p", tt.change), {Proxy: "p3", Error: "no answer in 4s",

@@ -53,7 +53,7 @@ func (r *whyReport) text(now time.Time) string {
 func (r *whyReport) headline() string {
 	key, seen := plain.Escape(r.Key), ""
 	if !r.Quorum && r.Masters > 0 {
-		seen = fmt.Sprintf(", seen on %d of %d masters", r.Seen, r.Masters)
+		seen = fmt.Sprintf(", seen on %d of %d masters", r.Held, r.Masters)
 	}
 	switch {
 	case r.Mode == "foreign":
@@ -66,7 +66,7 @@ func (r *whyReport) headline() string {
 	case r.Mode != "":
 		return fmt.Sprintf("%s is held by %s%s", key, r.holder(), seen)
 	case !r.Quorum:
-		return fmt.Sprintf("%s: not known whether it is held, no majority of the masters answers%s", key, seen)
+		return fmt.Sprintf("%s: not known whether it is held, %d of %d masters answer", key, r.Seen, r.Masters)
 	}
 	return key + " is free"
 }

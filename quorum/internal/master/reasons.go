@@ -69,8 +69,8 @@ func Answered(r *wire.Reply) error {
 	return &AnswerError{"an unexpected reply"}
 }
 
-// Reason turns an error of a connection to a master into a reason. waited is how long its deadline
-// was. The reason names no address because clients may not be meant to see one.
+// Reason turns an error of a connection to a master into a reason. waited is the time that it
+// names if that timed out. The reason names no address because clients may not be meant to see one.
 func Reason(err error, waited time.Duration) error {
 	if errors.Is(err, wire.ErrUnparsable) {
 		return err
@@ -84,9 +84,9 @@ func Reason(err error, waited time.Duration) error {
 	if reason := tlsReason(err); reason != "" {
 		return errors.New(reason)
 	}
-	timeout, ok := errors.AsType[net.Error](err)
+	netErr, ok := errors.AsType[net.Error](err)
 	switch {
-	case isAny(err, os.ErrDeadlineExceeded, context.DeadlineExceeded, syscall.ETIMEDOUT), ok && timeout.Timeout():
+	case isAny(err, os.ErrDeadlineExceeded, context.DeadlineExceeded, syscall.ETIMEDOUT), ok && netErr.Timeout():
 		return SilentError(waited)
 	case plain.Refused(err):
 		return errors.New("refused the connection")

@@ -252,7 +252,7 @@ func (s *repairs) fenced(now time.Time) (landed []wire.TokenAt) {
 		if mayHaveLanded {
 			r.drop = now.Add(r.lives)
 		}
-		if r.ends() || r.within(now) >= minTopUp {
+		if r.ends() || r.within(now.Add(r.since.Suspended())) >= minTopUp {
 			continue
 		}
 		if mayHaveLanded {

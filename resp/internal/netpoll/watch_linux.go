@@ -202,8 +202,9 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if
-// received must not be called: the Conn is then watched again, or its watch has ended.
+// fill is called by the worker that took c from the queue, before handle. It reads once, or nothing
+// after Requeue: received is then called without new bytes. some is false if received must not be
+// called: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {

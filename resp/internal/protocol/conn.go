@@ -75,8 +75,9 @@ func (c *Conn) Init(o Options) {
 	c.standing = Standing{LoggedIn: o.LoggedIn, User: o.User}
 }
 
-// Connected is called when the upstream was dialled. address is how lines of MONITOR show the
-// connection; empty if that is not known.
+// Connected is called once, when the upstream was dialled, before anything else. Lines of MONITOR
+// that show our own queries are found by address and removed; if it is empty, the lines of any
+// connection match.
 func (c *Conn) Connected(address string) {
 	c.queries.from = []byte("] ")
 	if address != "" {
