@@ -70,7 +70,9 @@ export class Table {
     if (by > 0 && this.page >= most) {
       if (!this.more) return;
       this.forth.disabled = true;
+      const whole = this.list.length % size === 0;
       await this.more();
+      if (!whole) by = 0; // the new rows begin on this page
     }
     this.page += by;
     this.draw();

@@ -34,11 +34,12 @@ func TestParseInspect(t *testing.T) {
 		name string
 		r    Reply
 		want Holder
+		mode Mode
 		none bool // no lock is found
 		fail bool
 	}{
 		{name: "no key", r: Reply{Kind: '$', Null: true}, none: true},
-		{name: "no lock", r: Reply{Kind: '+', Text: "OTHER"}, none: true},
+		{name: "no lock", r: Reply{Kind: '+', Text: "OTHER"}, none: true, mode: Foreign},
 		{name: "our lock", r: Reply{Kind: '$', Text: "1500 " + ours}, want: Holder{ID: mine, Left: 1500 * time.Millisecond, Fence: 42, Owner: "label"}},
 		{name: "without an end", r: Reply{Kind: '$', Text: "-1 " + ours}, want: Holder{ID: mine, Left: Forever, Fence: 42, Owner: "label"}},
 		{name: "another library's lock", r: Reply{Kind: '$', Text: "10 YTdlMzRk=="}, want: Holder{ID: "YTdlMzRk==", Left: 10 * time.Millisecond}},
@@ -49,7 +50,7 @@ func TestParseInspect(t *testing.T) {
 		{name: "a number", r: Reply{Kind: ':'}, none: true, fail: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := Inspected{}
+			want := Inspected{Mode: c.mode}
 			if !c.none {
 				want = Inspected{Count: 1, Holders: []Holder{c.want}}
 			}

@@ -353,7 +353,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("long, for ever: %+v", got)
 		}
 		s.must("RPUSH", "lock:list", mine)
-		if got := inspect("lock:list"); !reflect.DeepEqual(got, Inspected{}) {
+		if got := inspect("lock:list"); !reflect.DeepEqual(got, Inspected{Mode: Foreign}) {
 			t.Errorf("a list: %+v", got)
 		}
 	})
