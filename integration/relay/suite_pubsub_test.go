@@ -69,7 +69,7 @@ func TestTrackingMatchesRedis(t *testing.T) {
 			"a CLIENT CACHING yes"), "invalidate"},
 		{"CACHING without either", with(on(""), "a CLIENT CACHING yes", "a CLIENT TRACKING on BCAST", "a CLIENT TRACKING off", "a CLIENT CACHING yes"),
 			"ERR"},
-		{"expired", with(on(""), "b SET mykey x PX 50", "a GET mykey", "a< 1", "a PING"), "invalidate"},
+		{"expired", with(on(""), "b SET mykey x PX 1000", "a GET mykey", "a< 1", "a PING"), "invalidate"},
 		{"FLUSHALL", with(on(""), "a GET key1", "b FLUSHALL", "a< 1", "b FLUSHDB", "a PING"), "invalidate"},
 		{"in a transaction", with(on(""), "a GET key1", "a MULTI", "a SET key1 1", "a GET key1", "a> EXEC", "a< 2", "b SET key1 5", "a~"), "invalidate"},
 		{"of scripts", with(on(""), "a# \"EVAL \\\"return redis.call('get',KEYS[1])\\\" 1 key1\\r\\n\"", "a< 1", "b SET key1 1", "a< 1"), "invalidate"},
