@@ -13,7 +13,7 @@ import (
 	"lockproxy/stat"
 )
 
-// These decide when waiting clients are a problem, as in the alerts.
+// Waiting clients are a problem beyond these limits. The alerts have the same.
 const (
 	longWait    = time.Minute
 	manyWaiters = 1000
@@ -27,14 +27,14 @@ const recentDrops = 5 * time.Minute
 type problem struct {
 	// "bad": clients are not served. "warn": they are, for now.
 	Tone  string `json:"tone"`
-	Text  string `json:"text"`          // what is wrong
+	Text  string `json:"text"`          // the fault
 	Do    string `json:"do"`            // what to do next
 	Alert string `json:"alert"`         // the alert whose row in the operations document says more; or ""
 	Key   string `json:"key,omitempty"` // the key that it is about, printable
 	Hex   string `json:"hex,omitempty"` // its bytes
 }
 
-// problems lists what is wrong, the worst first. waits are the keys with the longest waits.
+// problems lists the faults, the worst first. waits are the keys with the longest waits.
 func (s *State) problems(waits []stat.Waiting, drops map[string]uint64, now time.Time) []problem {
 	list := slices.Concat(s.proxyProblems(now), s.quorumProblems(), s.masterProblems(drops), s.waitProblems(waits))
 	slices.SortStableFunc(list, func(a, b problem) int { return cmp.Compare(a.Tone, b.Tone) })
@@ -167,7 +167,7 @@ type drop struct {
 	n      uint64
 }
 
-// note notes what the masters' counters have grown by since the last call.
+// note notes the growth of the masters' counters since the last call.
 func (d *drops) note(masters []stat.Master, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

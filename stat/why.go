@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Why says who holds a key and who waits for it, as far as one proxy knows. It is the reply of
-// GET /why at admin-listen, of LOCKPROXY WHY, and of lockproxy why --json. Texts are printable.
+// Why is the knowledge of one proxy about a key: who holds it and who waits. GET /why at
+// admin-listen, LOCKPROXY WHY and lockproxy why --json answer it. Texts are printable.
 // Lists are never null in JSON.
 type Why struct {
 	Key string `json:"key"`
@@ -16,8 +16,8 @@ type Why struct {
 	Mode string `json:"mode"`
 	Type string `json:"type,omitempty"` // of a foreign key: "hash", "list" ... as Redis names it
 
-	// Quorum: a majority of the masters answered. Otherwise this is what a minority has, and the
-	// others may differ: "seen on 2 of 5" is Seen of Masters.
+	// Quorum: a majority of the masters answered. Otherwise a minority has answered, and the other
+	// masters may have something else. "seen on 2 of 5" names Held and Masters.
 	Quorum  bool   `json:"quorum"`
 	Error   string `json:"error,omitempty"` // without a quorum: the reply of LOCKINFO
 	Seen    int    `json:"seen"`            // masters that answered
@@ -58,7 +58,7 @@ type WhyMaster struct {
 	Other    string `json:"other,omitempty"` // the mode of something else under that name
 	Answered bool   `json:"answered"`
 	Error    string `json:"error,omitempty"` // why it did not answer, or its answer does not count
-	TTL      int64  `json:"ttl_ms"`          // of what it has; -1: it has no end; 0: it has nothing
+	TTL      int64  `json:"ttl_ms"`          // of its key; -1: without an end; 0: no key
 }
 
 // WhyWaiter is a client that waits for the key.
@@ -68,7 +68,7 @@ type WhyWaiter struct {
 	Address string `json:"address"`
 	Age     int64  `json:"age_ms"`
 	Mode    string `json:"mode"`            // the requested kind: "exclusive", "shared" or "limit"
-	Proxy   string `json:"proxy,omitempty"` // of answers of several proxies: where it waits
+	Proxy   string `json:"proxy,omitempty"` // if several proxies were asked: the one at which it waits
 }
 
 // WhyHolder is an earlier holder.
@@ -78,7 +78,7 @@ type WhyHolder struct {
 	Client string `json:"client"`
 	Since  int64  `json:"since"`           // Unix time in ms
 	Until  int64  `json:"until"`           // its UNLOCK; 0: not known, or without
-	Proxy  string `json:"proxy,omitempty"` // of answers of several proxies: which granted it
+	Proxy  string `json:"proxy,omitempty"` // if several proxies were asked: the one that granted it
 }
 
 // Holder is a client that was granted a lock through this proxy.
@@ -95,8 +95,8 @@ type Holder struct {
 type LockPage struct {
 	Next  uint64 // the cursor of the next page; 0 after the last
 	Locks []Lock
-	// Fault is nil if a majority of the masters answered. Otherwise it says why not, and the locks
-	// are those that Seen of Masters masters have.
+	// Fault is nil if a majority of the masters answered. Otherwise it says why not, and only the
+	// locks of the Seen masters that answered are listed.
 	Fault         error
 	Seen, Masters int
 }

@@ -103,7 +103,7 @@ func startSurvival(t *testing.T) *survival {
 	for name, command := range survivors(t) { // one after the other, because a start takes much of a processor
 		slices.Reverse(addrs)
 		args := append([]string{name, s.folder}, addrs...)
-		if name != "leader" && name != "elect" { // these have nothing to count
+		if name != "leader" && name != "elect" { // which only hold
 			s.count[name] = lab.Launch(t, name+" count", command[0], slices.Concat(command[1:], []string{"count"}, args)...)
 		}
 		s.hold[name] = lab.Launch(t, name+" hold", command[0], slices.Concat(command[1:], []string{"hold"}, args)...)
@@ -128,7 +128,7 @@ func survivors(t *testing.T) map[string][]string {
 		"python":  {python, "python/survive.py"},
 		"leader":  {python, "python/survive.py"},
 		"elect":   {python, "python/survive.py"},
-		"python2": {python, "python/survive.py"}, // so that four count where nothing else is installed
+		"python2": {python, "python/survive.py"}, // the fourth that counts, if only Python is installed
 		"asyncio": {python, "python/survive_asyncio.py"},
 	}
 	if nodeMissing() == nil {
@@ -194,7 +194,7 @@ func (s *survival) noMajority(t *testing.T) {
 	s.wantProgress(t, "a moment without a majority")
 }
 
-// wantCounted stops the counting programs. The counter must be the sum of what they counted.
+// wantCounted stops the counting programs. The counter must be the sum of their counts.
 func (s *survival) wantCounted(t *testing.T) {
 	t.Helper()
 	if err := writeNumber(s.folder, "stop", 1); err != nil {
@@ -230,7 +230,7 @@ func (s *survival) wantHeldThenLost(t *testing.T) {
 	s.wantLostInTime(t)
 	for _, p := range s.Proxies {
 		p.Resume()
-		p.WaitVoting(t) // it has answered what the programs sent before they ended
+		p.WaitVoting(t) // then it has answered all commands of the programs
 	}
 	if got := s.lateUnlocks(t); got != before {
 		t.Errorf("got %d UNLOCKs of lost locks, want none", got-before)

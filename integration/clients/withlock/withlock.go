@@ -17,13 +17,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// ErrTaken: another held the lock for all of wait. ErrLost: the lock ended before work did.
 var ErrTaken, ErrLost = errors.New("another holds the lock"), errors.New("the lock is lost")
 
+// Proxies are addresses of one deployment. Safe for concurrent use.
 type Proxies struct {
 	clients []*redis.Client
 	first   atomic.Int64
 }
 
+// Connect changes the time-outs in the options: those of each command count.
 func Connect(options ...*redis.Options) *Proxies {
 	p := &Proxies{}
 	for _, o := range options { // the context of each command has the time-out
