@@ -31,12 +31,14 @@ func (o *operators) advice(w *stat.Why, info *quorum.Info) (lines []string) {
 		add("To open it earlier: LOCKPROXY RELEASE %s.", w.Key)
 	case w.Held > 0:
 		o.adviseHeld(w, info, add)
+	case w.Quorum && w.Blocked():
+		add("Nobody holds it, but LOCK cannot have it: too few masters are free of other keys with this name.")
 	case w.Quorum && w.Waiting > 0:
 		add("It is free, or changes hands just now: the first waiter asks the masters at least once a second.")
 	case w.Quorum:
 		add("It is free: LOCK can have it.")
 	}
-	if n := others(w); n > 0 {
+	if n := w.Others(); n > 0 {
 		add("Something else has this name on %s. Until it ends they do not vote for this key.", mastersText(n))
 	}
 	return lines
@@ -67,16 +69,6 @@ func (o *operators) end(w *stat.Why) string {
 		return fmt.Sprintf("It opens in %.1f s.", float64(w.TTL)/1000)
 	}
 	return fmt.Sprintf("It ends in %.1f s unless it is extended.", float64(w.TTL)/1000)
-}
-
-// others counts the masters that have something else than what is shown.
-func others(w *stat.Why) (n int) {
-	for _, v := range w.Voters {
-		if v.Other != "" {
-			n++
-		}
-	}
-	return n
 }
 
 func mastersText(n int) string {

@@ -129,6 +129,10 @@ func TestWhyAdvice(t *testing.T) {
 		{"another library", func(v *quorum.View) { v.Info.Fence = 0 }, "It has no fence", ""},
 		{"free", func(v *quorum.View) { v.Info = quorum.Info{Key: "job", Masters: 3} }, "LOCK can have it",
 			"RELEASE"},
+		{"blocked", func(v *quorum.View) {
+			v.Info = quorum.Info{Key: "job", Masters: 3}
+			v.Masters[0].Holds, v.Masters[1].Holds = false, false
+		}, "LOCK cannot have it", "LOCK can have it"},
 		{"kept", func(v *quorum.View) { v.Info.Mode = quorum.Kept }, "It opens in 1.5 s", "extended"},
 		{"foreign", func(v *quorum.View) { v.Info.Mode, v.Info.Type = quorum.Foreign, "hash" },
 			"lock:job is a key of type hash that another program wrote on 2 masters", "RELEASE"},

@@ -43,6 +43,19 @@ type Why struct {
 	Advice  []string    `json:"advice"`  // sentences: what to expect and to do
 }
 
+// Others counts the masters that have another key or holder under this name.
+func (w *Why) Others() (n int) {
+	for _, v := range w.Voters {
+		if v.Other != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Blocked reports whether these leave no majority for a lock.
+func (w *Why) Blocked() bool { return w.Others() >= w.Masters-w.Masters/2 && w.Others() > 0 }
+
 // WhySlot is a taken slot of a lock with LIMIT.
 type WhySlot struct {
 	Slot  int    `json:"slot"`

@@ -91,6 +91,10 @@ func TestWhyText(t *testing.T) {
 			"and 2 more", "before", "what to do\n  advice of p"}},
 		{"free", func(w *stat.Why) { w.Mode, w.Held, w.Holders = "", 0, 0 }, []string{"job is free\n",
 			"no client waits"}},
+		{"blocked", func(w *stat.Why) {
+			w.Mode, w.Held, w.Holders = "", 0, 0
+			w.Voters = []stat.WhyMaster{{Other: "foreign"}, {Other: "exclusive"}, {}}
+		}, []string{"job is not held, but 2 of 3 masters have other keys of this name\n"}},
 		{"several", func(w *stat.Why) { w.Mode, w.Holders = "shared", 3 },
 			[]string{"job is held by 3 clients, the latest me\n", "--proxies asks others"}},
 		{"kept", func(w *stat.Why) { w.Mode = "kept" }, []string{"job is kept closed\n", "held before by"}},

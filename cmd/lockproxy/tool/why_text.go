@@ -67,6 +67,8 @@ func (r *whyReport) headline() string {
 		return fmt.Sprintf("%s is held by %s%s", key, r.holder(), seen)
 	case !r.Quorum:
 		return fmt.Sprintf("%s: not known whether it is held, %d of %d masters answer", key, r.Seen, r.Masters)
+	case r.Blocked():
+		return fmt.Sprintf("%s is not held, but %d of %d masters have other keys of this name", key, r.Others(), r.Masters)
 	}
 	return key + " is free"
 }
