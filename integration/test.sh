@@ -12,10 +12,10 @@ step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
 searches_run= # processes in the background
-plain_run=
-raced_run=
+first_run=
+second_run=
 end() {
-	for process in $searches_run $plain_run $raced_run; do
+	for process in $searches_run $first_run $second_run; do
 		kill "$process" 2>/dev/null || true
 	done
 }
@@ -96,12 +96,12 @@ fi
 # their packages run with it. Most searches use one processor, so the packages run at once:
 # one after the other they would end last, with a processor idle.
 #
-# Why 300 seeds: they are always the same, so they show only whether a change broke something that
+# Why 150 seeds: they are always the same, so they show only whether a change broke something that
 # worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
 # tries new seeds, and lets TestModel visit five times as many states as here.
 alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
 step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-300}" timeout 1h nice -n 10 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
+QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 10 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches_run=$!
 
@@ -113,21 +113,33 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 # -count=1, because go test caches results without regard to the binary that these packages test.
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
-# This test measures how soon programs in six languages report a lost lock, so it runs last.
-last=TestRecipesSurviveTheirServers
-# A proxy with the race detector takes three times as much processor time. It serves the tests of
-# what runs beside what; the others start many proxies, or flood them.
-raced='/integration/(locks|relay|sessions)$'
-plain='/integration/(adopt|attacks|clients.*|docs|faults|load|operations)$'
+
+# servers runs the tests of real servers in the packages of a pattern, one package after the other. It
+# is called in the background, and ended by SIGTERM.
+servers() {
+	pattern=$1
+	shift
+	# Unquoted, because each word is a package.
+	# shellcheck disable=SC2046
+	timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m "$@" $(grep -E "/integration/($pattern)\$" "$scratch/packages") &
+	trap "kill $!" TERM
+	wait "$!"
+}
+
+# plainly is servers with a proxy without the race detector, which takes three times as much
+# processor time.
+plainly() { INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY servers "$1"; }
+
 step 'go test, tests of real servers: in the background'
-# Unquoted, because each word is a package.
-# shellcheck disable=SC2046
-INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m \
-	-skip "^$last\$" $(grep -E "$plain" "$scratch/packages") >"$scratch/plain" 2>&1 &
-plain_run=$!
-# shellcheck disable=SC2046
-timeout 1h go test -race -vet=off -count=1 -p 1 -parallel 6 -timeout 40m $(grep -E "$raced" "$scratch/packages") >"$scratch/raced" 2>&1 &
-raced_run=$!
+plainly 'faults|load|operations' >"$scratch/first" 2>&1 &
+first_run=$!
+{
+	status=0
+	servers 'locks|sessions' -race || status=$?
+	[ "$status" -ge 124 ] || plainly 'adopt|attacks|clients.*|docs|relay' || status=$?
+	exit "$status"
+} >"$scratch/second" 2>&1 &
+second_run=$!
 
 silent gofmt -l .
 check go mod verify
@@ -169,11 +181,12 @@ others() {
 # Packages without goroutines have no races.
 step go test
 pure='/(conf|goredis|plain|stat|commands/internal/adopt|quorum/internal/(dice|fake|wire)|resp/internal/scan|resp/respio)$'
-searched='/quorum/internal/(admission|model|sim)$'
+tested='/integration/(adopt|attacks|clients.*|docs|faults|load|locks|operations|relay|sessions)$'
+searched='/quorum/internal/(admission|model.*|sim)$'
 # shellcheck disable=SC2046
 others $(grep -E "$pure" "$scratch/packages")
 # shellcheck disable=SC2046
-others -race $(grep -vE "$raced|$plain|$pure|$searched" "$scratch/packages")
+others -race $(grep -vE "$tested|$pure|$searched" "$scratch/packages")
 # shellcheck disable=SC2046
 others -race -skip "^($alone)\$" $(grep -E "$searched" "$scratch/packages")
 
@@ -187,17 +200,12 @@ finish() {
 	[ "$status" -lt 124 ] || failed "$1: did not end"
 }
 
-finish 'tests of real servers' "$plain_run" "$scratch/plain"
-plain_run=
-finish 'tests of real servers, with the race detector' "$raced_run" "$scratch/raced"
-raced_run=
+finish 'tests of real servers, first lane' "$first_run" "$scratch/first"
+first_run=
+finish 'tests of real servers, second lane' "$second_run" "$scratch/second"
+second_run=
 finish 'simulation and models' "$searches_run" "$scratch/searches"
 searches_run=
-
-step "$last"
-INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY go test -vet=off -count=1 -timeout 5m -run "^$last\$" ./integration/clients \
-	>"$scratch/log" 2>&1 || failures "$scratch/log"
-cat "$scratch/log"
 
 if [ -s "$scratch/failed" ]; then
 	step failed

@@ -90,11 +90,11 @@ type survival struct {
 }
 
 // ttlOfHold is the ttl of the locks that are kept.
-const ttlOfHold = 8 * time.Second
+const ttlOfHold = 20 * time.Second
 
 func startSurvival(t *testing.T) *survival {
 	t.Helper()
-	s := &survival{Lab: lab.Start(t, lab.Config{Proxies: 2, Flags: []string{"--max-ttl", "9s"}}), folder: t.TempDir(),
+	s := &survival{Lab: lab.Start(t, lab.Config{Proxies: 2, Flags: []string{"--max-ttl", "21s"}}), folder: t.TempDir(),
 		count: map[string]*lab.Process{}, hold: map[string]*lab.Process{}}
 	if err := writeNumber(s.folder, "counter", 0); err != nil {
 		t.Fatal(err)

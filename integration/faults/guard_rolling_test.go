@@ -24,7 +24,7 @@ func TestExclusionDuringRollingRestart(t *testing.T) {
 			lab.WaitAllVote(t, l, desk)
 			end := startClients(t, l, stormPlan{clients: 12, keys: 8, minTTL: 500 * time.Millisecond, maxTTL: maxTTL},
 				lab.SeedOf(t, uint64(time.Now().UnixNano())))
-			for range 2 {
+			for range lab.Long(1, 2) {
 				restartInTurn(t, l, desk, waits)
 				lab.WaitAllVote(t, l, desk)
 			}

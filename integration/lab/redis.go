@@ -119,8 +119,10 @@ func (s *Redis) up() bool {
 func (s *Redis) launch(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr)
+	// With a clock of its own, the allocator's background thread would wait for times that have passed,
+	// and compute all the time.
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--enable-debug-command", "yes"}, s.args...)
+		"--enable-debug-command", "yes", "--jemalloc-bg-thread", "no"}, s.args...)
 	if s.Node != nil {
 		args = append(args, "--protected-mode", "no") // no client of a node is local
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestFenceRises(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, 60, func(holder, _ *lab.Client) *lab.Client { return holder })
+	fenceRounds(t, lab.Long(20, 60), func(holder, _ *lab.Client) *lab.Client { return holder })
 }
 
 // TestFenceRisesIfUnlockedElsewhere releases every lock through the other proxy. A late SET of the
@@ -23,7 +23,7 @@ func TestFenceRises(t *testing.T) {
 // masters are away by then, so that a free key does not stay closed until its ttl.
 func TestFenceRisesIfUnlockedElsewhere(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, 25, func(_, other *lab.Client) *lab.Client { return other })
+	fenceRounds(t, lab.Long(8, 25), func(_, other *lab.Client) *lab.Client { return other })
 }
 
 func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *lab.Client) *lab.Client) {

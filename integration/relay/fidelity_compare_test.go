@@ -17,7 +17,7 @@ import (
 // other connections are dropped.
 var (
 	helloID      = regexp.MustCompile(`(\$2\r\nid\r\n):\d+\r\n`)
-	foreignLine  = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]]*\] ("PING"( "harness")?|"INFO" "clients"|"cLiEnT" "lIsT")\r\n`)
+	foreignLine  = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]]*\] ("PING"( "harness")?|"RESET"|"INFO" "clients"|"cLiEnT" "lIsT")\r\n`)
 	monitorLine  = regexp.MustCompile(`\+\d{10}\.\d{6} \[(\d+) [^\]]*\] "`)
 	lockReplyErr = regexp.MustCompile(`^-(ERR (wrong number of arguments for|syntax error|unknown subcommand |invalid |ttl |[A-Z]+ is not allowed in transactions|Can't execute)|NOAUTH |NOQUORUM |TRYAGAIN )`)
 	refusedLock  = regexp.MustCompile(`(?i)^-ERR unknown command '(lock|unlock|extend|lockinfo|lockproxy)', with args`)

@@ -19,17 +19,15 @@ import (
 // of the same kind; the replies must be equal byte for byte, and so must the state of the
 // connections. A third of the scripts has lock commands, which Redis calls unknown and the proxy
 // must answer. Every group of commands is tried in every state of a connection, in RESP2 and
-// RESP3, and every command at least once: 2,176 scripts, and twenty times as many with
+// RESP3, and every command at least once: 1,088 scripts, and forty times as many with
 // INTEGRATION_LONG, or as many as the time limit of go test allows. specials and plain list the
 // parts that are not compared, with reasons.
 func TestFidelity(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	rounds := 8
-	if os.Getenv("INTEGRATION_LONG") != "" {
-		rounds *= 20
-	}
+	const least = 4
+	rounds := lab.Long(least, 40*least)
 	first := lab.StartRedis(t) // before the subtest: without redis-server the whole test is skipped
 	report := &fidelityReport{cells: map[string]int{}, commands: map[string]int{}}
 	var all []described
@@ -45,7 +43,7 @@ func TestFidelity(t *testing.T) {
 				open, closed := startFidelityRig(t, ""), startFidelityRig(t, "secret")
 				end, bounded := t.Deadline()
 				for i := worker; i < rounds*len(cells) && !t.Failed(); i += workers {
-					if bounded && i >= 8*len(cells) && time.Until(end) < 30*time.Second {
+					if bounded && i >= least*len(cells) && time.Until(end) < 30*time.Second {
 						break
 					}
 					report.play(t, g, cells[i%len(cells)], open, closed, seed, uint64(i))
@@ -184,8 +182,8 @@ func (r *fidelityReport) check(t *testing.T, all []described) {
 			t.Errorf("%s was never sent", d)
 		}
 	}
-	if !t.Failed() && (r.locks.granted < 100 || r.locks.refused < 100 || r.mutated < r.scripts/20) {
-		t.Errorf("got lock commands %+v and %d changed scripts, want at least 100 granted, 100 refused, and one script in 20 changed", r.locks, r.mutated)
+	if !t.Failed() && (r.locks.granted < 100 || r.locks.refused < 100 || r.mutated < r.scripts/30) {
+		t.Errorf("got lock commands %+v and %d changed scripts, want at least 100 granted, 100 refused, and one script in 30 changed", r.locks, r.mutated)
 	}
 	t.Logf("%d scripts, %d requests, %d commands, %d scripts with changed bytes, %d connections closed by Redis; lock commands: %d granted, %d refused, %d left to the upstream",
 		r.scripts, r.requests, len(all), r.mutated, r.closed, r.locks.granted, r.locks.refused, r.locks.passed)

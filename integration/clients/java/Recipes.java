@@ -89,7 +89,7 @@ final class Recipes {
             return new Client(parts[0], Integer.parseInt(parts[1]));
         }).toArray(HeldLock.Redis[]::new));
         if (args[0].equals("hold")) {
-            try (HeldLock lock = new HeldLock(proxies, "hold:" + name, 8_000, 5_000)) {
+            try (HeldLock lock = new HeldLock(proxies, "hold:" + name, 20_000, 5_000)) {
                 Files.writeString(folder.resolve("held." + name), "" + lock.fence);
                 while (true) {
                     Thread.sleep(10);

@@ -41,7 +41,7 @@ async function count() {
 }
 
 async function hold() {
-  await under(`hold:${name}`, { ttl: 8_000, wait: 5_000 }, async (held) => {
+  await under(`hold:${name}`, { ttl: 20_000, wait: 5_000 }, async (held) => {
     fs.writeFileSync(file(`held.${name}`), String(held.fence));
     await sleep(600_000, null, { signal: held.signal }).catch(() => {});
     assert(held.signal.reason instanceof LockLost);

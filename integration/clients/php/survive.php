@@ -37,7 +37,7 @@ function hold(LockProxies $proxies, string $name, string $folder): void
                 usleep(100_000);
                 $lock->check();
             }
-        }, ttl: 8_000, wait: 5_000);
+        }, ttl: 20_000, wait: 5_000);
     } catch (LockLost $e) {
         if (!str_contains($e->getMessage(), "hold:$name")) {
             throw $e;

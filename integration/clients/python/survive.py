@@ -42,7 +42,7 @@ def hold():
     if name in ("leader", "elect"):
         return leads()
     try:
-        with Lock(proxies, f"hold:{name}", ttl=8_000, wait=5_000) as lock:
+        with Lock(proxies, f"hold:{name}", ttl=20_000, wait=5_000) as lock:
             (folder / f"held.{name}").write_text(str(lock.fence))
             while True:
                 time.sleep(0.01)
@@ -68,9 +68,9 @@ def leads():
 
     logging.getLogger().addHandler(Handler())
     if name == "leader":
-        leader.lead(proxies, f"hold:{name}", 8_000, step, stop)
+        leader.lead(proxies, f"hold:{name}", 20_000, step, stop)
     else:
-        elect.lead(proxies, f"hold:{name}", "me", 8_000, step, None, stop)
+        elect.lead(proxies, f"hold:{name}", "me", 20_000, step, None, stop)
     assert len(set(led)) == 1 and f"hold:{name}" in said[0], (set(led), said)
 
 

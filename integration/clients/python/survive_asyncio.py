@@ -34,7 +34,7 @@ async def count():
 
 async def hold():
     try:
-        async with lock(proxies, f"hold:{name}", ttl=8_000, wait=5_000) as fence:
+        async with lock(proxies, f"hold:{name}", ttl=20_000, wait=5_000) as fence:
             (folder / f"held.{name}").write_text(str(fence))
             await asyncio.sleep(600)
     except LockLost as lost:

@@ -26,7 +26,7 @@ def count
 end
 
 def hold
-  with_lock(PROXIES, "hold:#{NAME}", ttl: 8_000, wait: 5_000) do |lock|
+  with_lock(PROXIES, "hold:#{NAME}", ttl: 20_000, wait: 5_000) do |lock|
     File.write("#{FOLDER}/held.#{NAME}", lock.fence)
     loop do
       sleep 0.01
