@@ -11,15 +11,8 @@ cd "$(dirname "$0")/.."
 step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
-searches_run= # processes in the background
-first_run=
-second_run=
-end() {
-	for process in $searches_run $first_run $second_run; do
-		kill "$process" 2>/dev/null || true
-	done
-}
-trap 'end; rm -rf "$scratch"' EXIT
+searches_run= # a process in the background
+trap '[ -z "$searches_run" ] || kill "$searches_run" 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -58,21 +51,20 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Four lanes run side by side: two of tests of real servers, which mostly wait; searches, which
-# compute; and checks followed by the tests of all other packages. No test measures time, so none fails
-# because the lanes compete. The lowest priority goes to the searches: they use the processor time
-# that the tests of real servers leave.
+# Searches, which compute, run in the background with the lowest priority: they use the processor time
+# that the tests of real servers leave, which mostly wait. All else runs in turn. More at once would
+# take longer: servers that wait for a processor are asked more often whether they are ready.
 
 # check runs a command that reports failure by its exit code.
 check() {
 	step "$*"
-	nice -n 5 "$@" </dev/null || failed "$*"
+	"$@" </dev/null || failed "$*"
 }
 
 # silent runs a command that reports failure by printing something.
 silent() {
 	step "$*"
-	found=$(nice -n 5 "$@" || true)
+	found=$("$@" || true)
 	[ -z "$found" ] || { printf '%s\n' "$found" && failed "$*"; }
 }
 
@@ -92,19 +84,6 @@ if command -v npm >/dev/null; then
 	done
 fi
 
-# The searches run without the race detector, which makes them ten times as slow; the other tests of
-# their packages run with it. Most searches use one processor, so the packages run at once:
-# one after the other they would end last, with a processor idle.
-#
-# Why 150 seeds: they are always the same, so they show only whether a change broke something that
-# worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
-# tries new seeds, and lets TestModel visit five times as many states as here.
-alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
-step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 10 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
-	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
-searches_run=$!
-
 # Build each binary once for all packages that test it.
 step go build
 go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
@@ -114,32 +93,18 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
 
-# servers runs the tests of real servers in the packages of a pattern, one package after the other. It
-# is called in the background, and ended by SIGTERM.
-servers() {
-	pattern=$1
-	shift
-	# Unquoted, because each word is a package.
-	# shellcheck disable=SC2046
-	timeout 1h go test -vet=off -count=1 -p 1 -parallel 6 -timeout 40m "$@" $(grep -E "/integration/($pattern)\$" "$scratch/packages") &
-	trap "kill $!" TERM
-	wait "$!"
-}
-
-# plainly is servers with a proxy without the race detector, which takes three times as much
-# processor time.
-plainly() { INTEGRATION_BINARY=$INTEGRATION_PLAIN_BINARY servers "$1"; }
-
-step 'go test, tests of real servers: in the background'
-plainly 'faults|load|operations' >"$scratch/first" 2>&1 &
-first_run=$!
-{
-	status=0
-	servers 'locks|sessions' -race || status=$?
-	[ "$status" -ge 124 ] || plainly 'adopt|attacks|clients.*|docs|relay' || status=$?
-	exit "$status"
-} >"$scratch/second" 2>&1 &
-second_run=$!
+# The searches run without the race detector, which makes them ten times as slow; the other tests of
+# their packages run with it. Most searches use one processor, so the packages run at once:
+# one after the other they would end last, with a processor idle.
+#
+# Why 150 seeds: they are always the same, so they show only whether a change broke something that
+# worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
+# tries new seeds, and lets TestModel visit five times as many states as here.
+alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
+step 'go test, simulation and models: in the background'
+QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
+	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
+searches_run=$!
 
 silent gofmt -l .
 check go mod verify
@@ -150,7 +115,7 @@ portable=$(grep -v '/integration/' "$scratch/packages")
 for system in darwin/arm64 windows/amd64; do
 	step "go vet for $system"
 	# shellcheck disable=SC2086
-	GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 nice -n 5 go vet $portable || failed "go vet for $system"
+	GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 go vet $portable || failed "go vet for $system"
 done
 silent go fix -diff ./...
 step go tool staticcheck ./...
@@ -164,48 +129,41 @@ for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name 
 done
 check go -C integration/bench test -vet=off .
 
-# The tests of the page take half a minute. They run if Chromium is installed; this script does not
-# install it.
-if command -v chromium >/dev/null; then
-	check go -C integration/browser test -count=1 -timeout 5m .
-else
-	step 'no Chromium: the page is not opened in a browser'
-fi
-
-# others runs go test with the given arguments.
-others() {
-	nice -n 5 timeout 1h go test -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
+# tests runs go test with the given arguments.
+tests() {
+	step "go test $*"
+	timeout 1h go test -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
 	cat "$scratch/log"
 }
 
-# Packages without goroutines have no races.
-step go test
-pure='/(conf|goredis|plain|stat|commands/internal/adopt|quorum/internal/(dice|fake|wire)|resp/internal/scan|resp/respio)$'
-tested='/integration/(adopt|attacks|clients.*|docs|faults|load|locks|operations|relay|sessions)$'
-searched='/quorum/internal/(admission|model.*|sim)$'
-# shellcheck disable=SC2046
-others $(grep -E "$pure" "$scratch/packages")
-# shellcheck disable=SC2046
-others -race $(grep -vE "$tested|$pure|$searched" "$scratch/packages")
-# shellcheck disable=SC2046
-others -race -skip "^($alone)\$" $(grep -E "$searched" "$scratch/packages")
+# matching lists the packages that match a pattern.
+matching() { grep -E "$1" "$scratch/packages"; }
 
-# finish waits for a go test in the background, and prints its output.
-finish() {
-	step "$1"
-	status=0
-	wait "$2" || status=$?
-	cat "$3"
-	[ "$status" -eq 0 ] || failures "$3"
-	[ "$status" -lt 124 ] || failed "$1: did not end"
+# Unquoted below, because each word is a package.
+# shellcheck disable=SC2046
+{
+	# Packages without goroutines have no races.
+	pure='/(conf|goredis|plain|stat|commands/internal/adopt|quorum/internal/(dice|fake|wire)|resp/internal/scan|resp/respio)$'
+	searched='/quorum/internal/(admission|model.*|sim)$'
+	# A proxy with the race detector takes three times as much processor time. It serves the tests of
+	# what runs beside what; the others start many proxies, or flood them.
+	raced='/integration/(locks|sessions)$'
+	plain='/integration/(adopt|attacks|clients.*|docs|faults|load|operations|relay)$'
+	tests $(matching "$pure")
+	tests -race $(grep -vE "$pure|$searched|$raced|$plain" "$scratch/packages")
+	tests -race -skip "^($alone)\$" $(matching "$searched")
+	tests -race -p 2 -parallel 4 $(matching "$raced")
+	export INTEGRATION_BINARY="$INTEGRATION_PLAIN_BINARY"
+	tests -p 2 -parallel 4 $(matching "$plain")
 }
 
-finish 'tests of real servers, first lane' "$first_run" "$scratch/first"
-first_run=
-finish 'tests of real servers, second lane' "$second_run" "$scratch/second"
-second_run=
-finish 'simulation and models' "$searches_run" "$scratch/searches"
+step 'simulation and models'
+status=0
+wait "$searches_run" || status=$?
 searches_run=
+cat "$scratch/searches"
+[ "$status" -eq 0 ] || failures "$scratch/searches"
+[ "$status" -lt 124 ] || failed 'simulation and models: did not end'
 
 if [ -s "$scratch/failed" ]; then
 	step failed

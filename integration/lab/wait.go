@@ -25,8 +25,8 @@ func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool)
 }
 
 // Poll calls done every few milliseconds until it returns true or timeout has passed, and returns
-// the last result. Calls take processor time from other tests, so Poll pauses between them for 2 %
-// of the time that it has waited, at least 2 and at most 20 ms.
+// the last result. Calls take processor time from other tests, so Poll pauses between them for 5 %
+// of the time that it has waited, at least 2 and at most 50 ms.
 func Poll(timeout time.Duration, done func() bool) bool {
 	start := time.Now()
 	for !done() {
@@ -34,7 +34,7 @@ func Poll(timeout time.Duration, done func() bool) bool {
 		if waited >= timeout {
 			return done()
 		}
-		time.Sleep(min(max(waited/50, 2*time.Millisecond), 20*time.Millisecond, timeout-waited))
+		time.Sleep(min(max(waited/20, 2*time.Millisecond), 50*time.Millisecond, timeout-waited))
 	}
 	return true
 }
