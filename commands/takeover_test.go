@@ -32,13 +32,13 @@ func TestExtendTakesOver(t *testing.T) {
 		}
 		locker.err = quorum.ErrLost
 		want(":0", 0)
-		locker.err = &quorum.NoQuorumError{}
-		want("-NOQUORUM 0 of 0 masters can vote, 0 needed", 0)
+		locker.err = &quorum.NoQuorumError{Needed: 1}
+		want("-NOQUORUM 0 of 0 masters can vote, 1 needed", 0)
 		locker.err = nil
 		want(":1", 1)
 		want(":1", 1)
-		locker.err = &quorum.NoQuorumError{}
-		want("-NOQUORUM 0 of 0 masters can vote, 0 needed", 1)
+		locker.err = &quorum.NoQuorumError{Needed: 1}
+		want("-NOQUORUM 0 of 0 masters can vote, 1 needed", 1)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestExtendTakesOverAsItEnds(t *testing.T) {
 				got = <-ends
 			}
 			if fails {
-				locker.err = &quorum.NoQuorumError{}
+				locker.err = &quorum.NoQuorumError{Needed: 1}
 			} else {
 				locker.extending = end
 			}

@@ -41,15 +41,15 @@ func (o *operators) why(c *call) {
 	c.writeBulk(string(text))
 }
 
-// Why returns who holds key and who waits for it, as far as this proxy and the masters that answer
-// know. It takes a second at most if masters hang. Its only error is context.Cause(ctx).
+// Why returns all that this proxy and the masters that answer know about key: holder and waiters.
+// It takes a second at most if masters hang. Its only error is context.Cause(ctx).
 func (o *operators) Why(ctx context.Context, key string) (stat.Why, error) {
 	v, err := o.opts.Inspector.View(ctx, key)
 	if err != nil {
 		return stat.Why{}, err
 	}
 	w := stat.Why{Key: plain.Escape(key), Hex: hex.EncodeToString([]byte(key)), Asked: o.opts.Name,
-		Quorum: v.Fault == nil, Seen: v.Answered, Masters: len(v.Masters),
+		Quorum: v.Answered > len(v.Masters)/2, Seen: v.Answered, Masters: len(v.Masters),
 		Voters: []stat.WhyMaster{}, Waiters: []stat.WhyWaiter{}, Last: []stat.WhyHolder{}}
 	if v.Fault != nil {
 		w.Error = failureText(v.Fault, o.now().ShowMasters)
@@ -63,6 +63,7 @@ func (o *operators) Why(ctx context.Context, key string) (stat.Why, error) {
 		}
 	}
 	o.whyVoters(&w, &v)
+	w.Blocked = w.Quorum && (w.Held == 0 || w.Error != "") && w.Free() < w.Needed()
 	o.whyRecord(&w, &v.Info)
 	o.whyWaiters(&w, key)
 	w.Advice = o.advice(&w, &v.Info)
@@ -82,7 +83,7 @@ func (o *operators) whyVoters(w *stat.Why, v *quorum.View) {
 	all := o.opts.Inspector.Masters()
 	for i, m := range v.Masters {
 		one := stat.WhyMaster{Master: plain.Escape(o.shownName(all, i)), Holds: m.Holds, Answered: m.Fault == nil,
-			TTL: wholeMillis(m.Left)}
+			Type: plain.Escape(m.Type), TTL: wholeMillis(m.Left)}
 		if m.Fault != nil {
 			one.Error = plain.Line(m.Fault.Text(o.now().ShowMasters))
 		}
@@ -93,7 +94,7 @@ func (o *operators) whyVoters(w *stat.Why, v *quorum.View) {
 	}
 }
 
-// whyRecord fills in what this proxy has recorded about the holder and earlier ones.
+// whyRecord adds the record of this proxy about the holder and earlier ones.
 func (o *operators) whyRecord(w *stat.Why, info *quorum.Info) {
 	holds := info.Held > 0 && info.Mode != quorum.Kept && info.Mode != quorum.Foreign
 	var last []stat.Holder

@@ -70,8 +70,8 @@ func TestWhyFindsGrantWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestWhyJoinsMastersAndRecord: Why has what the masters say, and from the record of this proxy who
-// was granted the lock, when, and who held it before.
+// TestWhyJoinsMastersAndRecord: Why has the answers of the masters, and from the record of this
+// proxy who was granted the lock, when, and who held it before.
 func TestWhyJoinsMastersAndRecord(t *testing.T) {
 	s, locker := whyFixture(t, nil)
 	w := whyOf(t, s)
@@ -114,33 +114,64 @@ func TestWhyKnowsAge(t *testing.T) {
 	}
 }
 
+// adviceCases are views of the masters, and the advice about them.
+var adviceCases = []struct {
+	name string
+	view func(*quorum.View)
+	want string
+	not  string
+}{
+	{"held", func(*quorum.View) {}, "LOCKPROXY RELEASE job", "no expiry"},
+	{"extended", func(*quorum.View) {}, "longer than its ttl of 30s, so it is being extended", ""},
+	{"odd key", func(v *quorum.View) { v.Info.Key = "a b" }, "LOCKPROXY RELEASE 'a b'", ""},
+	{"for ever", func(v *quorum.View) { v.Info.TTL = -1; v.Info.Fence = 0 },
+		"no expiry, so it does not end by itself", "unless"},
+	{"another library", func(v *quorum.View) { v.Info.Fence = 0 }, "It has no fence", ""},
+	{"free", func(v *quorum.View) {
+		v.Info = quorum.Info{Key: "job", Masters: 3}
+		v.Masters[0], v.Masters[1] = quorum.MasterView{}, quorum.MasterView{}
+	}, "LOCK can have it", "RELEASE"},
+	{"blocked", func(v *quorum.View) {
+		v.Info = quorum.Info{Key: "job", Masters: 3}
+		v.Masters[0].Holds, v.Masters[1].Holds = false, false
+	}, "LOCK cannot have it: it needs 2 of the 3 masters, and 0 are free", "DEL"},
+	{"blocked by one, and one is down", func(v *quorum.View) {
+		v.Info = quorum.Info{Key: "job", Masters: 3}
+		v.Masters[0], v.Masters[1].Holds = quorum.MasterView{}, false
+	}, "and 1 are free of other keys with this name.\nTo delete what looks like a lock", "LOCK can have it"},
+	{"blocked by readers", func(v *quorum.View) {
+		v.Info = quorum.Info{Key: "job", Masters: 3}
+		v.Masters[0], v.Masters[1].Holds, v.Masters[1].Mode = quorum.MasterView{}, false, quorum.Shared
+	}, "LOCK without SHARED or LIMIT cannot have it", ""},
+	{"blocked by another program", func(v *quorum.View) {
+		v.Info = quorum.Info{Key: "job", Masters: 3}
+		v.Masters[0], v.Masters[1] = quorum.MasterView{}, quorum.MasterView{Has: true, Mode: quorum.Foreign}
+	}, "lock:job is another program's key on some of them", "RELEASE"},
+	{"uncertain", func(v *quorum.View) { v.Fault = &quorum.NoQuorumError{Answered: 2, N: 3, Needed: 2} },
+		"LOCK cannot have it now: it needs 2 of the 3 masters, and 0 are free.\nThis was seen on 2 of 3 masters.",
+		"No lock can be granted"},
+	{"a full limit", func(v *quorum.View) {
+		v.Info.Mode, v.Info.Holders = quorum.Limited, 2
+		v.Info.Slots = []stat.Slot{{Slot: 0, TTL: 2 * time.Second}, {Slot: 1, TTL: time.Second}}
+	}, "Slot 1 is the first to end, unless it is extended. LOCK with a LIMIT over 2 can", "free it"},
+	{"readers", func(v *quorum.View) { v.Info.Mode, v.Info.Holders = quorum.Shared, 2 },
+		"To free it while its holders may still work: LOCKPROXY RELEASE job", ""},
+	{"kept", func(v *quorum.View) { v.Info.Mode = quorum.Kept }, "To open it earlier: LOCKPROXY RELEASE job",
+		"extended"},
+	{"foreign", func(v *quorum.View) { v.Info.Mode, v.Info.Type = quorum.Foreign, "hash" },
+		"lock:job is a key of type hash that another program wrote on 2 masters", "RELEASE"},
+	{"foreign of an unknown type", func(v *quorum.View) { v.Info.Mode = quorum.Foreign }, "DEL lock:job",
+		"type  that"},
+	{"a remnant", func(v *quorum.View) { v.Masters[0].Holds = false },
+		"Something else has this name on 1 master.", ""},
+	{"no quorum", func(v *quorum.View) {
+		v.Fault, v.Answered, v.Info.Held = &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2}, 1, 1
+	}, "seen on 1 of 3 masters", "RELEASE"},
+}
+
 // TestWhyAdvice: the advice fits the state.
 func TestWhyAdvice(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		view func(*quorum.View)
-		want string
-		not  string
-	}{
-		{"held", func(*quorum.View) {}, "LOCKPROXY RELEASE job", "no expiry"},
-		{"extended", func(*quorum.View) {}, "longer than its ttl of 30s, so it is being extended", ""},
-		{"for ever", func(v *quorum.View) { v.Info.TTL = -1; v.Info.Fence = 0 },
-			"no expiry, so it does not end by itself", "unless"},
-		{"another library", func(v *quorum.View) { v.Info.Fence = 0 }, "It has no fence", ""},
-		{"free", func(v *quorum.View) { v.Info = quorum.Info{Key: "job", Masters: 3} }, "LOCK can have it",
-			"RELEASE"},
-		{"blocked", func(v *quorum.View) {
-			v.Info = quorum.Info{Key: "job", Masters: 3}
-			v.Masters[0].Holds, v.Masters[1].Holds = false, false
-		}, "LOCK cannot have it", "LOCK can have it"},
-		{"kept", func(v *quorum.View) { v.Info.Mode = quorum.Kept }, "It opens in 1.5 s", "extended"},
-		{"foreign", func(v *quorum.View) { v.Info.Mode, v.Info.Type = quorum.Foreign, "hash" },
-			"lock:job is a key of type hash that another program wrote on 2 masters", "RELEASE"},
-		{"a remnant", func(v *quorum.View) { v.Masters[0].Holds = false },
-			"Something else has this name on 1 master.", ""},
-		{"no quorum", func(v *quorum.View) { v.Fault = &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2} },
-			"seen on 2 of 3 masters", "RELEASE"},
-	} {
+	for _, tt := range adviceCases {
 		t.Run(tt.name, func(t *testing.T) {
 			s, locker := whyFixture(t, nil)
 			locker.view.Masters = slices.Clone(someView.Masters)
@@ -150,8 +181,9 @@ func TestWhyAdvice(t *testing.T) {
 			if !strings.Contains(text, tt.want) || tt.not != "" && strings.Contains(text, tt.not) {
 				t.Errorf("got %s\nwant %q, not %q", text, tt.want, tt.not)
 			}
-			if w.Quorum != (locker.view.Fault == nil) || (w.Error == "") != w.Quorum {
-				t.Errorf("quorum %v, error %q", w.Quorum, w.Error)
+			if w.Quorum != (locker.view.Answered == 2) || (w.Error == "") != (locker.view.Fault == nil) ||
+				w.Blocked != strings.Contains(text, " cannot have it") {
+				t.Errorf("quorum %v, error %q, blocked %v", w.Quorum, w.Error, w.Blocked)
 			}
 		})
 	}

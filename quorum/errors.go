@@ -19,7 +19,8 @@ var (
 	// the key, or several asked at once and none won, also after the retries.
 	ErrHeld = errors.New("held by another")
 
-	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
+	// ErrNoQuorum: less than a majority of all masters gave an answer that counts, or the answers
+	// of the others would decide.
 	ErrNoQuorum = errors.New("no majority of the masters answered")
 
 	// ErrBusy: so many LOCKs wait that this one could not be sent in time, or that the masters,
@@ -110,8 +111,8 @@ type NoQuorumError struct {
 	// processor: masters that seem silent may have answered in time. 0: it was not late, or no
 	// master was silent.
 	Late time.Duration
-	// Seen is what a minority has, of Inspect: the holder that most of the masters that answered
-	// have, or a Foreign key. It may have ended on the others. Nil: they have nothing.
+	// Seen is of Inspect: the holder that most of the masters that answered have, or a Foreign
+	// key. It may have ended on the others. Nil: they have neither.
 	Seen *Info
 }
 
@@ -121,12 +122,18 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 // Is makes errors.Is(err, ErrNoQuorum) true.
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
-// Text returns the message for a client: how many masters can vote, how many are needed, and the
-// faults of the others and of this process, and what a minority has seen. With showMasters false it
-// calls a master by its place, "master 1" for the first. It fits in one line of an error reply.
+// Text returns the message for a client: how many masters can vote, how many are needed or that
+// these do not agree, the faults of the others and of this process, and the lock that was seen.
+// With showMasters false it calls a master by its place, "master 1" for the first. It fits in one
+// line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
+	fmt.Fprintf(&b, "%d of %d masters can vote, ", e.Answered, e.N)
+	if e.Answered < e.Needed {
+		fmt.Fprintf(&b, "%d needed", e.Needed)
+	} else {
+		b.WriteString("but no majority agrees")
+	}
 	if e.Late > 0 {
 		fmt.Fprintf(&b, ", and this proxy itself was late by %dms (is it short of processor time?)", e.Late.Milliseconds())
 	}
@@ -145,7 +152,8 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 	return b.String()
 }
 
-// seen describes what a minority has: "seen on 2 of 5: exclusive, fence 42, owner me, 11900ms left".
+// seen describes the lock on too few masters: "seen on 2 of 5: exclusive, fence 42, owner me,
+// 11900ms left".
 func (i *Info) seen() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seen on %d of %d: ", i.Held, i.Masters)

@@ -34,7 +34,8 @@ type Info struct {
 	// grant. Then Held counts these masters, TTL is the time until a majority can grant, and
 	// Holders is 0.
 	Mode Mode
-	// Type is the type of a Foreign key in Redis' words: "hash", "list" ...
+	// Type is the type of a Foreign key in Redis' words: "hash", "list" ...; "hash on 2, list on
+	// 1" if masters differ; empty if no master says.
 	Type string
 	// Holders is the number of holders.
 	Holders int
@@ -48,7 +49,7 @@ type Info struct {
 //
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if the silent
 // masters could make a majority for some token, or for a Foreign key that others have; its Seen is
-// what the other masters have. context.Cause(ctx). Safe for concurrent use.
+// that of the other masters. context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	l, err := q.look(ctx, key)
 	switch {

@@ -28,8 +28,8 @@ func TestInspect(t *testing.T) {
 	}{
 		{"held by all", func(*sim) {}, 5, 9 * time.Second, nil, 0},
 		{"two down", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 9 * time.Second, nil, 0},
-		{"two hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, 3, 9 * time.Second, nil,
-			50 * time.Millisecond},
+		{"two hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, 3,
+			9*time.Second - 50*time.Millisecond, nil, 50 * time.Millisecond},
 		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 0, 0, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, 0, 0, nil, 0},
 		{"lost on two", func(s *sim) { s.each(0, 2, empty) }, 3, 9 * time.Second, nil, 0},

@@ -174,6 +174,7 @@ func read(kind wire.Kind, a *master.Answer) answer {
 		}
 	case wire.Inspect:
 		if found, ok := wire.ParseInspect(&a.Reply); ok {
+			found.Came = time.Now()
 			return answer{state: answerYes, found: &found}
 		}
 	case wire.Refresh:

@@ -11,30 +11,36 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
+// minorityCases are masters that fail after an Acquire, and the View of the rest.
+var minorityCases = []struct {
+	name     string
+	fail     func(s *sim)
+	held     int // of the holder that is shown
+	answered int
+	certain  bool
+	says     string // in the error
+}{
+	{"all", func(*sim) {}, 5, 5, true, ""},
+	{"three of five", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 3, true, ""},
+	{"two of five", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
+		"; seen on 2 of 5: exclusive, fence N, owner me, 9000ms left"},
+	{"one of two", func(s *sim) { s.each(0, 1, empty); s.each(2, 5, (*fake.Master).Stop) }, 1, 2, false,
+		"; seen on 1 of 5: exclusive, fence N, owner me, 9000ms left"},
+	{"shorter on one", func(s *sim) { s.each(0, 1, shorten); s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
+		", 4000ms left"},
+	{"two of four that answer", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, 2, 4, false,
+		"4 of 5 masters can vote, but no majority agrees: 10.0.0.5:6379 refused the connection; seen on 2 of 5: " +
+			"exclusive, fence N, "},
+	{"hung", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, 2, 2, false, "; seen on 2 of 5: "},
+	{"nothing", func(s *sim) { s.each(0, 2, empty); s.each(2, 5, (*fake.Master).Stop) }, 0, 2, false, "refused"},
+	{"nobody", func(s *sim) { s.each(0, 5, (*fake.Master).Stop) }, 0, 0, false, "0 of 5"},
+	{"free", func(s *sim) { s.each(0, 5, empty) }, 0, 5, true, ""},
+}
+
 // TestViewShowsMinority: without a quorum View shows the holder that most of the other masters have,
 // and the error of Inspect names it.
 func TestViewShowsMinority(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		fail     func(s *sim)
-		held     int // of the holder that is shown
-		answered int
-		certain  bool
-		says     string // in the error
-	}{
-		{"all", func(*sim) {}, 5, 5, true, ""},
-		{"three of five", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 3, true, ""},
-		{"two of five", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
-			"; seen on 2 of 5: exclusive, fence N, owner me, 9000ms left"},
-		{"one of two", func(s *sim) { s.each(0, 1, empty); s.each(2, 5, (*fake.Master).Stop) }, 1, 2, false,
-			"; seen on 1 of 5: exclusive, fence N, owner me, 9000ms left"},
-		{"shorter on one", func(s *sim) { s.each(0, 1, shorten); s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
-			", 4000ms left"},
-		{"hung", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, 2, 2, false, "; seen on 2 of 5: "},
-		{"nothing", func(s *sim) { s.each(0, 2, empty); s.each(2, 5, (*fake.Master).Stop) }, 0, 2, false, "refused"},
-		{"nobody", func(s *sim) { s.each(0, 5, (*fake.Master).Stop) }, 0, 0, false, "0 of 5"},
-		{"free", func(s *sim) { s.each(0, 5, empty) }, 0, 5, true, ""},
-	} {
+	for _, c := range minorityCases {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, s *sim) {
 				q := s.quorum()
@@ -126,8 +132,45 @@ func foreignKey(t *testing.T, addrs []string) {
 			t.Errorf("master %d: %+v", i, m)
 		}
 	}
+	foreignTypes(t, q)
 	if _, locks, err := q.Scan(ctx, 0, "", 100); err != nil || len(locks) != 0 {
 		t.Errorf("Scan: %+v, %v; a foreign key is no lock", locks, err)
+	}
+}
+
+// foreignTypes: masters may have keys of different types, or one of them beside locks.
+func foreignTypes(t *testing.T, q *Quorum) {
+	t.Helper()
+	do := func(master int, args ...any) {
+		t.Helper()
+		c := dialMaster(t, &q.opts.Masters[master])
+		if err := c.Do(t.Context(), "DEL", "lock:job").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(text, first string) (v View) {
+		t.Helper()
+		v, err := q.View(t.Context(), "job")
+		if err != nil || v.Fault != nil || v.Info.Type != text || v.Masters[0].Type != first ||
+			v.Masters[0].Mode != Foreign {
+			t.Errorf("%+v, %v; want type %q, %s on the first", v, err, text, first)
+		}
+		return v
+	}
+	do(0, "RPUSH", "lock:job", "a")
+	look("hash on 2, list on 1", "list")
+	do(1, "RPUSH", "lock:job", "a")
+	look("list on 2, hash on 1", "list")
+	do(2, "SADD", "lock:job", "a")
+	do(1, "HSET", "lock:job", "a", "b")
+	look("hash on 1, list on 1, set on 1", "list")
+	do(1, "SET", "lock:job", "a")
+	do(2, "SET", "lock:job", "b")
+	if v := look("", "list"); v.Info.Held != 0 || v.Masters[0].Left >= 0 || v.Masters[0].Holds || !v.Masters[1].Has {
+		t.Errorf("three different keys: %+v", v)
 	}
 }
 

@@ -14,15 +14,20 @@ type Why struct {
 	// "exclusive", "shared", "limit", "kept", or "foreign" for a key that is no lock. Empty: the
 	// key is free; without a quorum, no master that answered has it.
 	Mode string `json:"mode"`
-	Type string `json:"type,omitempty"` // of a foreign key: "hash", "list" ... as Redis names it
+	// Of a foreign key: "hash", "list" ... as Redis names it; "hash on 2, list on 1" if masters
+	// differ.
+	Type string `json:"type,omitempty"`
 
-	// Quorum: a majority of the masters answered. Otherwise a minority has answered, and the other
-	// masters may have something else. "seen on 2 of 5" names Held and Masters.
-	Quorum  bool   `json:"quorum"`
-	Error   string `json:"error,omitempty"` // without a quorum: the reply of LOCKINFO
-	Seen    int    `json:"seen"`            // masters that answered
-	Masters int    `json:"masters"`         // all masters
-	Held    int    `json:"held"`            // masters that have the holder, or the foreign key
+	Quorum bool `json:"quorum"` // a majority of the masters answered
+	// Error is LOCKINFO's: the masters that did not answer may have something else, and would
+	// decide. "seen on 2 of 5" names Held and Masters. Empty: the rest is certain.
+	Error string `json:"error,omitempty"`
+	// Blocked: with a quorum, no majority is known to hold a lock, but too few masters that
+	// answered are free for LOCK to have it.
+	Blocked bool `json:"blocked"`
+	Seen    int  `json:"seen"`    // masters that answered
+	Masters int  `json:"masters"` // all masters
+	Held    int  `json:"held"`    // masters that have the holder, or the foreign key
 
 	// The following are of the latest holder.
 	Holders int         `json:"holders"`         // how many there are; 0 for a foreign key
@@ -53,8 +58,18 @@ func (w *Why) Others() (n int) {
 	return n
 }
 
-// Blocked reports whether these leave no majority for a lock.
-func (w *Why) Blocked() bool { return w.Others() >= w.Masters-w.Masters/2 && w.Others() > 0 }
+// Free counts the masters that answered and have no key of this name.
+func (w *Why) Free() (n int) {
+	for _, v := range w.Voters {
+		if v.Answered && !v.Holds && v.Other == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Needed is the majority of the masters.
+func (w *Why) Needed() int { return w.Masters/2 + 1 }
 
 // WhySlot is a taken slot of a lock with LIMIT.
 type WhySlot struct {
@@ -69,6 +84,7 @@ type WhyMaster struct {
 	Master   string `json:"master"`          // its address, or "master 3"
 	Holds    bool   `json:"holds"`           // it has the holder, or the foreign key
 	Other    string `json:"other,omitempty"` // the mode of something else under that name
+	Type     string `json:"type,omitempty"`  // of a foreign key
 	Answered bool   `json:"answered"`
 	Error    string `json:"error,omitempty"` // why it did not answer, or its answer does not count
 	TTL      int64  `json:"ttl_ms"`          // of its key; -1: without an end; 0: no key

@@ -31,8 +31,9 @@ const masters = new Table($('why-masters'), {
 
 function answer(m) {
   if (!m.answered) return m.error || 'no answer';
-  if (m.holds) return why && why.mode === 'foreign' ? 'has it' : 'holds it';
-  return m.other ? 'has another: ' + m.other : 'does not have it';
+  const type = m.type ? ', ' + m.type : '';
+  if (m.holds) return why && why.mode === 'foreign' ? 'has it' + type : 'holds it';
+  return m.other ? 'has another: ' + m.other + type : 'does not have it';
 }
 
 function nothing(cell, text) {
@@ -92,7 +93,7 @@ export function open(key) { location.hash = 'why=' + encodeURIComponent(key); }
 function verdict(w) {
   const who = w.owner ? w.owner : w.client ? w.client : 'a client without a label';
   switch (w.mode) {
-  case '': return w.quorum ? 'Nobody holds it.' : 'No master that answered has it.';
+  case '': return w.blocked ? 'Nobody holds it, but no majority of the masters is free for LOCK.' : w.quorum ? 'Nobody holds it.' : 'No master that answered has it.';
   case 'foreign': return `No lock: another program's ${w.type || 'key'} has this name on the masters.`;
   case 'kept': return 'Kept closed after its last holder (UNLOCK with KEEP).';
   case 'shared': return w.holders > 1 ? `${number(w.holders)} readers share it, the latest is ${who}.` : `A reader holds it: ${who}.`;
@@ -137,12 +138,11 @@ export function bar(track, ttl, left, granted) {
 function render() {
   set($('why-key'), why.key);
   set($('why-verdict'), verdict(why));
-  show($('why-minority'), !why.quorum);
-  set($('why-minority'), why.quorum ? '' : `Seen on ${why.held} of ${plural(why.masters, 'master', 'masters')}: no quorum. The others may have something else.`);
+  show($('why-minority'), Boolean(why.error));
+  set($('why-minority'), why.error ? `Seen on ${why.held} of ${plural(why.masters, 'master', 'masters')}: ${why.quorum ? 'no majority agrees. Those that did not answer would decide.' : 'no quorum. The others may have something else.'}` : '');
   $('why-facts').replaceChildren(...facts(why));
-  const next = why.advice.filter(line => !/^It (ends|opens) in /.test(line)); // the bar counts that down
-  $('why-advice').replaceChildren(...next.map(line => el('li', '', line)));
-  show($('why-next'), next.length > 0);
+  $('why-advice').replaceChildren(...why.advice.map(line => el('li', '', line)));
+  show($('why-next'), why.advice.length > 0);
   masters.update(why.voters);
   slots.update(why.slots || []);
   show($('why-slots-part'), Boolean(why.slots && why.slots.length));
@@ -172,7 +172,7 @@ async function ask() {
   if (asked === key) timer = setTimeout(again, refreshEvery);
 }
 
-// again asks only while somebody looks.
+// again asks only while the page is visible.
 function again() {
   if (document.hidden || $('release').open) timer = setTimeout(again, refreshEvery);
   else ask();

@@ -15,7 +15,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// look is the output of lockproxy status --json, as far as the tests need it.
+// look is the part of lockproxy status --json that the tests read.
 type look struct {
 	Info     map[string]string
 	Upstream struct {
@@ -72,7 +72,7 @@ func TestStatusShowsDeployment(t *testing.T) {
 		t.Errorf("without a majority: got\n%s", text)
 	}
 	c.Upstream.Pause(t)
-	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer in 2s" || len(l.Masters) != 3 {
+	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer to PING in 2s" || len(l.Masters) != 3 {
 		t.Errorf("with a hung upstream: got %+v", l)
 	}
 	c.Upstream.Resume()

@@ -118,7 +118,7 @@ func TestWhyWithFewRights(t *testing.T) {
 	lab.FinishTool(t, 64, "why", "--addr", c.Addr, "job", "--proxies", "here")
 }
 
-// With two of three masters dead the relay works, and the last master tells who has the lock.
+// With two of three masters dead the relay works, and the last master names the holder.
 func TestMinorityShowsHolder(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t, "--admin-commands", "on", "--restart-guard", "off")
@@ -185,6 +185,49 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	host.WantToken("LOCK", "job", "60s")
 }
 
+// A stray value on two of five masters is no lost quorum if one master is down, and names no
+// holder.
+func TestWhyWithoutAgreement(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 5, "--admin-commands", "on")
+	host := lab.Dial(t, c.Addr)
+	c.Masters[0].Do(t, "SET", "lock:a job", "stray")
+	c.Masters[1].Do(t, "SET", "lock:a job", "stray")
+	c.Masters[4].Kill()
+	host.WantDo("$-1\r\n", "LOCK", "a job", "60s")
+	lab.WaitFor(t, "a master that is down", lab.Patience, func() bool { return strings.HasPrefix(host.Do("LOCKINFO", "a job"), "-NOQUORUM") })
+	wantText(t, host.Do("LOCKINFO", "a job"), "-NOQUORUM 4 of 5 masters can vote, but no majority agrees: ", "; seen on 2 of 5: exclusive, fence 0, ")
+	r := why(t, 0, c.Addr, "a job")
+	if !r.Quorum || !r.Blocked || r.Seen != 4 || r.Held != 2 || !strings.HasPrefix(r.Error, "NOQUORUM 4 of 5") {
+		t.Errorf("got %+v", r.Why)
+	}
+	wantText(t, lab.FinishTool(t, 0, "why", "--addr", c.Addr, "a job"), "a job may be held by", ", seen on 2 of 5 masters", "LOCK cannot have it now: it needs 3 of the 5 masters, and 2 are free", "LOCKPROXY RELEASE 'a job'")
+	host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "a job")
+
+	c.Masters[0].Do(t, "SET", "lock:a job", "a")
+	c.Masters[1].Do(t, "SET", "lock:a job", "b")
+	c.Masters[2].Do(t, "HSET", "lock:a job", "a", "1")
+	host.WantDo("$-1\r\n", "LOCK", "a job", "60s")
+	if r := why(t, 0, c.Addr, "a job"); r.Mode != "" || !r.Blocked || r.Voters[2].Type != "hash" {
+		t.Errorf("three different keys: got %+v", r.Why)
+	}
+	host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "a job")
+	if r := why(t, 0, c.Addr, "a job"); r.Blocked {
+		t.Errorf("three masters are free: got %+v", r.Why)
+	}
+	host.WantToken("LOCK", "a job", "60s")
+}
+
+// Proxies of different masters disagree, and why says which of them says what.
+func TestWhyNamesDisagreement(t *testing.T) {
+	t.Parallel()
+	c, d := lab.StartCluster(t, 3, "--admin-commands", "on"), lab.StartCluster(t, 3, "--admin-commands", "on")
+	lab.Dial(t, c.Addr).WantToken("LOCK", "job", "60s", "OWNER", "me")
+	text := lab.FinishTool(t, 0, "why", "--addr", c.Addr+","+d.Addr, "job")
+	wantText(t, text, "but the proxies disagree about the holder, or it has just changed: "+c.Addr+": held by me, fence ", "; "+d.Addr+": not held\n",
+		"but the proxies disagree about the masters: "+c.Addr+": asks 127.0.0.1:", "; "+d.Addr+": asks 127.0.0.1:")
+}
+
 // A hung master, hung masters and a hung proxy do not keep why from its answer.
 func TestWhyAnswersWhateverHangs(t *testing.T) {
 	t.Parallel()
@@ -196,12 +239,16 @@ func TestWhyAnswersWhateverHangs(t *testing.T) {
 	lab.WantHolders(t, c.Masters, "job", 3)
 	second.Signal(syscall.SIGSTOP)
 	t.Cleanup(second.Resume)
+	before := lab.Number(t, lab.MapOf(host.Do("LOCKINFO", "job"))["ttl"])
 	c.Masters[0].Pause(t)
 	r := why(t, 0, c.Addr+","+second.Addr, "job", "--proxies", page)
 	if r.Held != 2 || !r.Quorum || r.Voters[0].Answered || !r.Voters[2].Holds {
 		t.Errorf("a hung master: got %+v", r.Why)
 	}
-	for i, want := range []string{"", "no answer in 4s", "no answer in 4s"} {
+	if int(r.TTL) > int(before)-3900 { // the hung proxy was waited for
+		t.Errorf("got ttl %d, which was %d 4s ago", r.TTL, before)
+	}
+	for i, want := range []string{"", "no answer to LOCKPROXY WHY in 4s", "no answer in 4s"} {
 		if got := r.Proxies[i].Error; got != want {
 			t.Errorf("proxy %d: got error %q, want %q", i, got, want)
 		}
@@ -211,5 +258,5 @@ func TestWhyAnswersWhateverHangs(t *testing.T) {
 	if r := why(t, 1, c.Addr, "job"); r.Quorum || r.Seen != 0 || r.Held != 0 || r.Voters[1].Error == "" {
 		t.Errorf("hung masters: got %+v", r.Why)
 	}
-	wantText(t, lab.FinishTool(t, 69, "why", "--addr", second.Addr, "job"), "no answer in 4s")
+	wantText(t, lab.FinishTool(t, 69, "why", "--addr", second.Addr, "job"), "no answer to LOCKPROXY WHY in 4s")
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/resp/respio"
 )
 
@@ -48,6 +49,41 @@ func (c *client) next() (r reply, err error) {
 	return r, err
 }
 
+// noAnswer is the cause of a context of within that has ended.
+type noAnswer struct {
+	to string // the command
+	in time.Duration
+}
+
+func (e noAnswer) Error() string {
+	switch in := plain.Duration(e.in); e.to {
+	case "":
+		return "no answer in " + in
+	case connecting:
+		return "no connection in " + in
+	default:
+		return "no answer to " + e.to + " in " + in
+	}
+}
+
+// connecting is a noAnswer.to.
+const connecting = "connect"
+
+// within bounds the time for questions to a proxy.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, noAnswer{in: d})
+}
+
+// endOf returns the cause of the end of ctx. If that is a noAnswer, it names the command.
+func endOf(ctx context.Context, command string) error {
+	err := context.Cause(ctx)
+	if late, ok := errors.AsType[noAnswer](err); ok {
+		late.to = command
+		return late
+	}
+	return err
+}
+
 // ask sends a command and reads its reply. It drops pushes before the reply. If ctx ends first,
 // the connection cannot be used any more.
 func (c *client) ask(ctx context.Context, args ...string) (reply, error) {
@@ -61,7 +97,11 @@ func (c *client) ask(ctx context.Context, args ...string) (reply, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+		command := args[0]
+		if command == "LOCKPROXY" {
+			command += " " + args[1]
+		}
+		err = endOf(ctx, command)
 	}
 	return reply{}, err
 }

@@ -22,7 +22,7 @@ exit codes: 0 works, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses th
 		ready := readyFlag(flags)
 		timeout := periodFlag(flags, "timeout", 5*time.Second, "how long the answer may take")
 		return func(ctx context.Context, t *invocation) int {
-			ctx, cancel := context.WithTimeout(ctx, timeout.Duration)
+			ctx, cancel := within(ctx, timeout.Duration)
 			defer cancel()
 			return t.health(ctx, target, *ready)
 		}
@@ -89,7 +89,7 @@ func (t *invocation) health(ctx context.Context, target *target, ready readiness
 	case err != nil:
 		return t.fail(exitUnavailable, "%v", err)
 	case !up.OK:
-		return t.fail(exitFailed, "%s", up.Error)
+		return t.fail(exitFailed, "the upstream: %s", up.Error)
 	}
 	return 0
 }

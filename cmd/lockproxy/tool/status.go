@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/plain"
 	"lockproxy/stat"
 )
 
@@ -104,7 +103,7 @@ const fetchTimeout = 10 * time.Second
 
 // fetch asks a proxy for the whole status.
 func (v *viewer) fetch(ctx context.Context) (*status, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	ctx, cancel := within(ctx, fetchTimeout)
 	defer cancel()
 	c, err := v.connect(ctx, v.target, false)
 	if err != nil {
@@ -210,8 +209,7 @@ const upstreamTimeout = 2 * time.Second
 // askUpstream sends PING, which the proxy relays. An upstream that refuses this user works, too.
 // If there is no answer, the connection cannot be used any more.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout,
-		errors.New("no answer in "+plain.Duration(upstreamTimeout)))
+	limited, cancel := within(ctx, upstreamTimeout)
 	defer cancel()
 	start := time.Now()
 	r, err := c.ask(limited, "PING")

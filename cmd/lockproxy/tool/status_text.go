@@ -76,6 +76,9 @@ func (s *status) writeLocks(b *strings.Builder) {
 	switch {
 	case s.LocksErr != "":
 		fmt.Fprintf(b, "\nlocks are not shown: %s\n", plain.Escape(s.LocksErr))
+		if strings.HasPrefix(s.LocksErr, "NOQUORUM") {
+			b.WriteString("what the other masters have: lockproxy why KEY, and the list of the page at admin-listen\n")
+		}
 		return
 	case len(s.Locks) == 0 && s.MoreLock:
 		b.WriteString("\nlocks are held; --locks shows them\n")

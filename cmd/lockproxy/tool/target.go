@@ -133,10 +133,14 @@ func (t *target) checkTLS(used bool) error {
 }
 
 func (t *target) dial(ctx context.Context, address conf.Address, resp3 bool) (*client, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := within(ctx, dialTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, address.Network, address.Addr)
 	if err != nil {
+		if end, _ := ctx.Deadline(); !time.Now().Before(end) {
+			<-ctx.Done()
+			err = endOf(ctx, connecting)
+		}
 		return nil, err
 	}
 	if address.TLS {

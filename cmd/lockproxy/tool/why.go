@@ -1,9 +1,9 @@
 package tool
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,18 +78,23 @@ type whyViewer struct {
 type whyAnswer struct {
 	Proxy string `json:"proxy"` // the address that was asked
 	Error string `json:"error,omitempty"`
-	// Limited is why the proxy tells no more than LOCKINFO.
-	Limited string `json:"limited,omitempty"`
+	// Limited is why the proxy answers LOCKINFO only.
+	Limited  string `json:"limited,omitempty"`
+	NoQuorum string `json:"no_quorum,omitempty"` // the proxy's Why.Error
 
 	why stat.Why
 	err error
 	at  time.Time // when it came
 }
 
-// whyReport is the result, also as JSON: the answer of one proxy, with what the others add.
+// whyReport is the result, also as JSON: the answer of one proxy, with additions from the others.
 type whyReport struct {
 	stat.Why
-	Proxies []whyAnswer `json:"proxies"`
+	Proxies  []whyAnswer `json:"proxies"`
+	Disagree []string    `json:"disagree,omitempty"` // who says what about the holder, and about the masters
+
+	age     time.Duration // of the answer; times are as they are now
+	limited bool          // the answer is LOCKINFO's
 }
 
 func (w *whyViewer) run(ctx context.Context) int {
@@ -98,7 +102,8 @@ func (w *whyViewer) run(ctx context.Context) int {
 	if err != nil {
 		return w.fail(exitUsage, "%v", err)
 	}
-	report, ok := mergeWhy(answers)
+	now := time.Now()
+	report, ok := mergeWhy(answers, now)
 	if !ok {
 		code := exitUnavailable
 		for _, a := range answers {
@@ -112,14 +117,14 @@ func (w *whyViewer) run(ctx context.Context) int {
 	if w.json {
 		_ = json.NewEncoder(w.stdout).Encode(report)
 	} else {
-		io.WriteString(w.stdout, report.text(time.Now()))
+		io.WriteString(w.stdout, report.text(now))
 	}
 	return map[bool]int{true: 0, false: exitFailed}[report.Quorum]
 }
 
 // askAll asks all proxies at once. Its error is about the flags.
 func (w *whyViewer) askAll(ctx context.Context) ([]whyAnswer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, whyTime, errors.New("no answer in "+plain.Duration(whyTime)))
+	ctx, cancel := within(ctx, whyTime)
 	defer cancel()
 	var pages []conf.Address
 	for _, text := range w.proxies {
@@ -157,6 +162,7 @@ func (w *whyViewer) askAll(ctx context.Context) ([]whyAnswer, error) {
 			if a.at = time.Now(); a.err != nil {
 				a.Error = plain.Escape(plain.Error(a.err).Error())
 			}
+			a.NoQuorum = a.why.Error
 		})
 	}
 	wg.Wait()
@@ -175,12 +181,14 @@ func (w *whyViewer) askProxy(ctx context.Context, address conf.Address, a *whyAn
 	case strings.HasPrefix(r.Text, "NOPERM LOCKPROXY WHY "), strings.HasPrefix(r.Text, "ERR unknown subcommand"):
 		a.Limited = plain.Escape(r.Text)
 		return w.askInfo(ctx, c, a)
+	case strings.HasPrefix(r.Text, "ERR unknown command"):
+		return fmt.Errorf("is not a lockproxy: %w", err)
 	case strings.HasPrefix(r.Text, "ERR invalid key"):
 		return flagError{err}
 	case err != nil:
 		return err
 	}
-	return a.read([]byte(r.Text))
+	return a.read([]byte(r.Text), w.key)
 }
 
 // askInfo asks by LOCKINFO.
@@ -189,7 +197,7 @@ func (w *whyViewer) askInfo(ctx context.Context, c *client, a *whyAnswer) error 
 	a.why = stat.Why{Key: plain.Escape(w.key), Asked: a.Proxy, Quorum: true}
 	switch {
 	case strings.HasPrefix(r.Text, "NOQUORUM"):
-		a.why.Quorum, a.why.Error = false, plain.Escape(r.Text)
+		a.noQuorum(plain.Escape(r.Text))
 		return nil
 	case err != nil || r.Null:
 		return err
@@ -201,6 +209,16 @@ func (w *whyViewer) askInfo(ctx context.Context, c *client, a *whyAnswer) error 
 	a.why.Fence, a.why.Owner, a.why.Waiting = uint64(l.Fence), plain.Escape(l.Owner), int(l.Waiting)
 	a.why.Mode, a.why.Type = l.Mode, plain.Escape(info["type"])
 	return nil
+}
+
+// noQuorum is the answer of a proxy that says no more than the error of LOCKINFO.
+func (a *whyAnswer) noQuorum(text string) {
+	a.why.Error = text
+	_, _ = fmt.Sscanf(text, "NOQUORUM %d of %d masters", &a.why.Seen, &a.why.Masters)
+	if a.why.Quorum = a.why.Seen > 0 && a.why.Seen >= a.why.Needed(); !a.why.Quorum {
+		a.why.Advice = []string{"No lock can be granted or released until a majority of the masters votes: " +
+			"lockproxy status shows the state of each."}
+	}
 }
 
 // askPage asks by GET /why.
@@ -232,26 +250,34 @@ func (w *whyViewer) askPage(ctx context.Context, page conf.Address, token string
 		defer response.Body.Close()
 		var body []byte
 		if body, err = io.ReadAll(io.LimitReader(response.Body, maxWhy)); err == nil {
-			return a.readPage(response.StatusCode, body)
+			return a.readPage(response.StatusCode, body, w.key)
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if urlErr, ok := errors.AsType[*url.Error](err); ok { // it repeats the address
+	return pageError(err)
+}
+
+// pageError returns an error of GET /why without the address, in plain words.
+func pageError(err error) error {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		err = errors.New("does not speak TLS")
+		return errors.New("does not speak TLS")
+	}
+	if errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
+		return errors.New("does not answer by HTTP: it is not the admin-listen of a lockproxy")
 	}
 	return err
 }
 
 // readPage reads an answer of GET /why.
-func (a *whyAnswer) readPage(status int, body []byte) error {
+func (a *whyAnswer) readPage(status int, body []byte, key string) error {
 	switch status {
 	case http.StatusOK:
-		return a.read(body)
+		return a.read(body, key)
 	case http.StatusNotFound:
 		return errors.New("the proxy is too old for /why, or this is not its admin-listen")
 	}
@@ -262,65 +288,10 @@ func (a *whyAnswer) readPage(status int, body []byte) error {
 	return err
 }
 
-func (a *whyAnswer) read(body []byte) error {
-	if json.Unmarshal(body, &a.why) != nil {
-		return errors.New("the answer is not that of /why")
+// read reads the JSON of an answer about key. Other programs answer JSON, too.
+func (a *whyAnswer) read(body []byte, key string) error {
+	if json.Unmarshal(body, &a.why) != nil || a.why.Hex != hex.EncodeToString([]byte(key)) {
+		return errors.New("is not a lockproxy: its answer is not that of /why")
 	}
 	return nil
-}
-
-// mergeWhy returns the best answer and adds what the others know. A full answer is better than that
-// of LOCKINFO, then one with a quorum, then the first. ok is false if no proxy answered.
-func mergeWhy(answers []whyAnswer) (report whyReport, ok bool) {
-	var good []*whyAnswer
-	for i := range answers {
-		if answers[i].err == nil {
-			good = append(good, &answers[i])
-		}
-	}
-	if len(good) == 0 {
-		return report, false
-	}
-	rank := func(a *whyAnswer) int {
-		switch {
-		case a.Limited != "":
-			return 2
-		case !a.why.Quorum:
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(good, func(a, b *whyAnswer) int { return cmp.Compare(rank(a), rank(b)) })
-	report.Why, report.Proxies = good[0].why, answers
-	report.Voters = append([]stat.WhyMaster{}, report.Voters...)
-	report.Advice = append([]string{}, report.Advice...)
-	report.Waiters, report.Last, report.Waiting = []stat.WhyWaiter{}, []stat.WhyHolder{}, 0
-	asked, last := map[string]bool{}, slices.MaxFunc(good, func(a, b *whyAnswer) int { return a.at.Compare(b.at) }).at
-	for _, a := range good {
-		if a.why.Asked != "" && asked[a.why.Asked] || a.Limited != "" && good[0].Limited == "" {
-			continue // one proxy by two addresses; LOCKINFO does not say which proxy it is
-		}
-		asked[a.why.Asked] = true
-		report.add(&a.why, last.Sub(a.at))
-	}
-	slices.SortStableFunc(report.Waiters, func(a, b stat.WhyWaiter) int { return cmp.Compare(b.Age, a.Age) })
-	slices.SortStableFunc(report.Last, func(a, b stat.WhyHolder) int { return cmp.Compare(b.Since, a.Since) })
-	return report, true
-}
-
-// add adds what one proxy knew some time ago: its waiters, who held the lock before, and the grant.
-func (r *whyReport) add(w *stat.Why, ago time.Duration) {
-	r.Waiting += w.Waiting
-	for _, one := range w.Waiters {
-		one.Proxy = w.Asked
-		one.Age += ago.Milliseconds() // so that waiters of several proxies can be compared
-		r.Waiters = append(r.Waiters, one)
-	}
-	for _, one := range w.Last {
-		one.Proxy = w.Asked
-		r.Last = append(r.Last, one)
-	}
-	if r.Since == 0 && w.Since != 0 && w.Fence == r.Fence && w.Owner == r.Owner && w.Mode == r.Mode {
-		r.Since, r.Granted, r.Client, r.Proxy = w.Since, w.Granted, w.Client, w.Proxy
-	}
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,16 +11,23 @@ import (
 	"lockproxy/stat"
 )
 
+// staleAfter is the age of an answer that is worth a word.
+const staleAfter = 500 * time.Millisecond
+
 // text returns the report for people.
 func (r *whyReport) text(now time.Time) string {
 	var b strings.Builder
 	b.WriteString(r.headline() + "\n")
+	for _, line := range r.Disagree {
+		b.WriteString("but " + plain.Escape(line) + "\n")
+	}
 	rows := [][]string{}
 	row := func(name, format string, args ...any) {
 		rows = append(rows, []string{"  " + name, plain.Escape(fmt.Sprintf(format, args...))})
 	}
 	if r.Error != "" {
-		row("no quorum", "%s", strings.TrimPrefix(r.Error, "NOQUORUM "))
+		name := map[bool]string{true: "uncertain", false: "no quorum"}[r.Quorum]
+		row(name, "%s", strings.TrimPrefix(r.Error, "NOQUORUM "))
 	}
 	if r.Mode != "" {
 		r.holderRows(row, now)
@@ -38,37 +46,52 @@ func (r *whyReport) text(now time.Time) string {
 	for _, line := range r.Advice {
 		b.WriteString("  " + plain.Escape(line) + "\n")
 	}
-	for _, a := range r.Proxies {
-		switch {
-		case a.Error != "":
-			fmt.Fprintf(&b, "\nproxy %s does not answer: %s\n", a.Proxy, a.Error)
-		case a.Limited != "":
-			fmt.Fprintf(&b, "\nproxy %s tells only who holds the lock: %s\n", a.Proxy, a.Limited)
-		}
+	for i := range r.Proxies {
+		r.writeProxy(&b, &r.Proxies[i])
 	}
 	return b.String()
 }
 
+// writeProxy names the gaps in the answer of one proxy.
+func (r *whyReport) writeProxy(b *strings.Builder, a *whyAnswer) {
+	if a.Error != "" {
+		fmt.Fprintf(b, "\nproxy %s: %s\n", a.Proxy, a.Error)
+	}
+	if a.NoQuorum != "" && r.Error == "" {
+		fmt.Fprintf(b, "\nproxy %s: %s\n", a.Proxy, a.NoQuorum)
+	}
+	if a.Limited != "" {
+		waiting := ""
+		if a.why.Waiting > 0 && !r.limited {
+			waiting = fmt.Sprintf(", and that %d wait there", a.why.Waiting)
+		}
+		fmt.Fprintf(b, "\nproxy %s says only who holds the lock%s: %s\n", a.Proxy, waiting, a.Limited)
+	}
+}
+
 // headline says in one line who holds the lock.
 func (r *whyReport) headline() string {
-	key, seen := plain.Escape(r.Key), ""
-	if !r.Quorum && r.Masters > 0 {
-		seen = fmt.Sprintf(", seen on %d of %d masters", r.Held, r.Masters)
+	key, is, seen := plain.Escape(r.Key), "is", ""
+	if r.Error != "" {
+		is, seen = "may be", fmt.Sprintf(", seen on %d of %d masters", r.Held, r.Masters)
 	}
 	switch {
 	case r.Mode == "foreign":
 		return fmt.Sprintf("%s is not a lock: a key of type %s is in the way%s", key, cmp.Or(plain.Escape(r.Type),
 			"?"), seen)
 	case r.Mode == "kept":
-		return fmt.Sprintf("%s is kept closed%s", key, seen)
+		return fmt.Sprintf("%s %s kept closed%s", key, is, seen)
 	case r.Mode != "" && r.Holders > 1:
-		return fmt.Sprintf("%s is held by %d clients, the latest %s%s", key, r.Holders, r.holder(), seen)
+		return fmt.Sprintf("%s %s held by %d clients, the latest %s%s", key, is, r.Holders, r.holder(), seen)
 	case r.Mode != "":
-		return fmt.Sprintf("%s is held by %s%s", key, r.holder(), seen)
-	case !r.Quorum:
+		return fmt.Sprintf("%s %s held by %s%s", key, is, r.holder(), seen)
+	case !r.Quorum || r.Error != "":
 		return fmt.Sprintf("%s: not known whether it is held, %d of %d masters answer", key, r.Seen, r.Masters)
-	case r.Blocked():
-		return fmt.Sprintf("%s is not held, but %d of %d masters have other keys of this name", key, r.Others(), r.Masters)
+	case r.Blocked:
+		return fmt.Sprintf("%s is not held, but no majority of the masters is free for LOCK: %d of %d have other keys of "+
+			"this name", key, r.Others(), r.Masters)
+	case r.limited: // LOCKINFO does not say whether LOCK could have it
+		return key + " is not held"
 	}
 	return key + " is free"
 }
@@ -82,7 +105,7 @@ func (r *whyReport) holder() string {
 	return name
 }
 
-// holderRows adds what is known about the holder.
+// holderRows adds the rows about the holder.
 func (r *whyReport) holderRows(row func(name, format string, args ...any), now time.Time) {
 	if r.Mode != "foreign" {
 		row("kind", "%s", r.Mode)
@@ -96,16 +119,19 @@ func (r *whyReport) holderRows(row func(name, format string, args ...any), now t
 		row("since", "%s, for %s", since.Format(time.DateTime), shortTime(max(now.Sub(since).Milliseconds(), 0)))
 		row("granted by", "proxy %s", r.Proxy)
 	case r.Mode != "foreign" && r.Mode != "kept":
-		row("since", "not known to the proxies that were asked")
+		row("since", "not known to the proxies that answered")
 		row("granted by", "not known; --proxies asks others")
 	}
-	left := shortTime(r.TTL)
+	left := leftTime(r.TTL)
 	if r.Granted > 0 {
 		left += ", of a ttl of " + shortTime(r.Granted)
 	}
+	if r.TTL >= 0 && r.age >= staleAfter {
+		left += ", if it was not extended in the last " + shortTime(r.age.Milliseconds())
+	}
 	row("left", "%s", left)
 	for _, s := range r.Slots {
-		row("slot", "%d: %s, fence %d, left %s", s.Slot, s.Owner, s.Fence, shortTime(s.TTL))
+		row("slot", "%d: %s, fence %d, left %s", s.Slot, s.Owner, s.Fence, leftTime(s.TTL))
 	}
 	row("on", "%d of %d masters", r.Held, r.Masters)
 }
@@ -114,17 +140,31 @@ func masterText(m *stat.WhyMaster) string {
 	switch {
 	case !m.Answered:
 		return "did not answer: " + m.Error
+	case m.Holds && m.Type != "":
+		return fmt.Sprintf("has it (%s), left %s", m.Type, leftTime(m.TTL))
 	case m.Holds:
-		return "has it, left " + shortTime(m.TTL)
+		return "has it, left " + leftTime(m.TTL)
 	case m.Other != "":
-		return fmt.Sprintf("has something else (%s), left %s", m.Other, shortTime(m.TTL))
+		return fmt.Sprintf("has something else (%s), left %s", strings.TrimSpace(m.Other+" "+m.Type), leftTime(m.TTL))
 	}
 	return "does not have it"
 }
 
+// leftTime is shortTime, to a tenth of a second under ten minutes.
+func leftTime(millis int64) string {
+	if millis < 0 || millis >= (10*time.Minute).Milliseconds() {
+		return shortTime(millis)
+	}
+	return fmt.Sprintf("%.1fs", float64(millis)/1000)
+}
+
 func (r *whyReport) writeWaiters(b *strings.Builder) {
 	if r.Waiting == 0 {
-		b.WriteString("\nno client waits at the proxies that were asked\n")
+		full := ""
+		if !r.limited && slices.ContainsFunc(r.Proxies, func(a whyAnswer) bool { return a.Limited != "" }) {
+			full = " in full"
+		}
+		b.WriteString("\nno client waits at the proxies that answered" + full + "\n")
 		return
 	}
 	fmt.Fprintf(b, "\n%d waiting, the longest first\n", r.Waiting)

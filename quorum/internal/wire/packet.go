@@ -135,9 +135,10 @@ func Refreshed(r *Reply) (longer int64, h Holder, ok bool) {
 
 // Inspected is the result of an Inspect. The zero value means that the key has no lock.
 type Inspected struct {
-	Mode    Mode     // Exclusive for every string; Foreign, without holders, for what is no lock
-	Count   int      // how many hold it, which may be more than Holders
-	Holders []Holder // one of a string; of Shared and Limited at most MaxLimit
+	Mode    Mode      // Exclusive for every string; Foreign, without holders, for all that is no lock
+	Count   int       // how many hold it, which may be more than Holders
+	Holders []Holder  // one of a string; of Shared and Limited at most MaxLimit
+	Came    time.Time // set by the caller of ParseInspect
 }
 
 // Holder is one who holds a lock, or a place that was left closed.
