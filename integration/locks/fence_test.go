@@ -165,6 +165,7 @@ func contend(c *lab.Conn, held chan string, grants int) error {
 			if reply != lab.Null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") && !lab.Late(reply) {
 				return fmt.Errorf("LOCK under contention: got %q, want a token, null or -TRYAGAIN", reply)
 			}
+			time.Sleep(time.Millisecond) // the holder needs the processor, too
 			continue
 		}
 		select {
