@@ -69,6 +69,8 @@ type Config struct {
 	LockACL bool
 	// LockACLUpstream is the upstream with credentials that may run ACL DRYRUN. Zero: Upstream.
 	LockACLUpstream Address
+	// CommandHints adds the lock commands to the upstream's replies to COMMAND.
+	CommandHints bool
 	// AllowOpen accepts clients of other machines even if the upstream needs no password.
 	AllowOpen bool
 	// ShowMasters lets errors name the masters' addresses; otherwise they say "master 3".

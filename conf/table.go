@@ -75,6 +75,8 @@ var table = []setting{
 	{"lock-acl-upstream", restart, "the upstream with credentials that may run ACL DRYRUN, in the forms of upstream",
 		"the upstream",
 		func(c *Config) value { return address{&c.LockACLUpstream} }},
+	{"command-hints", restart, "add the lock commands to the upstream's replies to COMMAND, for the hints of redis-cli", "",
+		func(c *Config) value { return boolean{&c.CommandHints, "on", "off"} }},
 	{"allow-open", restart, "accept remote clients even if the upstream needs no password", "",
 		func(c *Config) value { return boolean{&c.AllowOpen, "true", "false"} }},
 	{"show-masters", live, "name the masters' addresses in errors", "",

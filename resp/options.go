@@ -86,6 +86,9 @@ type Options struct {
 	// sent that may have changed it. Otherwise User is empty from there on.
 	AskUser bool
 
+	// Hints are added to the upstream's replies to COMMAND, COMMAND COUNT, LIST, INFO and DOCS.
+	Hints []Hint
+
 	// MaxClients is how many connections are served at a time; more get an error and are closed.
 	// Zero: no limit.
 	MaxClients int
@@ -104,6 +107,9 @@ type Options struct {
 
 // Facts describe how the upstream treats a connection that has not authenticated.
 type Facts = protocol.Facts
+
+// Hint is what replies to COMMAND say about a command of the proxy.
+type Hint = protocol.Hint
 
 // Verdict is the fate of a request: see Options.Judge.
 type Verdict = scan.Verdict
@@ -130,7 +136,7 @@ const DefaultUser = protocol.DefaultUser
 // protocol returns the options of a connection to the upstream.
 func (o *Options) protocol() protocol.Options {
 	user := cmp.Or(o.UpstreamUser, DefaultUser)
-	return protocol.Options{Facts: o.Facts, AskUser: o.AskUser, LoggedIn: o.UpstreamLogin, User: user}
+	return protocol.Options{Facts: o.Facts, AskUser: o.AskUser, LoggedIn: o.UpstreamLogin, User: user, Hints: o.Hints}
 }
 
 // shared is the part of a Server that its sessions use.

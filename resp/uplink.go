@@ -212,10 +212,18 @@ func (c *copier) relay(onLoop bool) (stop bool) {
 		}
 		s.latency.answered(s.proto.Received(), s.srv.o.Timed)
 		c.forward(b[part.From:part.To], part.Boundary, onLoop)
+		if part.Insert != nil {
+			end := 0
+			if part.Ends {
+				end = len(part.Insert)
+			}
+			c.forward(part.Insert, end, onLoop)
+		}
 		c.in.Skip(part.Used)
-		if more = part.Removed; more {
+		if part.Removed {
 			s.out.between = true
 		}
+		more = part.Removed || part.Insert != nil
 		if part.Answered != 0 {
 			c.deliver(part.Answered, onLoop)
 		}

@@ -50,7 +50,7 @@ func newServers(o resp.Options, cfg conf.Config, service *commands.Service, rela
 	locks := o
 	locks.Others, o.Others = relay.unadopted, relay.adopted
 	locks.Handler, locks.Begin = redcon.HandlerFunc(service.ServeAdopted), service.BeginAdopted
-	locks.Judge, locks.Alone = service.Judge, service.Alone
+	locks.Judge, locks.Alone, locks.Hints = service.Judge, service.Alone, nil
 	return resp.NewServer(o), resp.NewServer(locks)
 }
 

@@ -104,7 +104,11 @@ func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, serv
 	figures *figures, sent *telemetry.Telemetry, log *zap.Logger) resp.Options {
 	mux := redcon.NewServeMux()
 	service.Register(mux)
-	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: figures.dial(up.Dial),
+	var hints []resp.Hint
+	if cfg.CommandHints {
+		hints = commands.Hints()
+	}
+	return resp.Options{Handler: mux, Begin: service.Begin, Hints: hints, Loops: loops, Dial: figures.dial(up.Dial),
 		DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		Facts: relayFacts(up), SlowClientTimeout: cfg.SlowClientTimeout,
 		MaxClients: cfg.MaxClients,

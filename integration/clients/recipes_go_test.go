@@ -18,7 +18,7 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
-	proxies := withlock.Connect(&redis.Options{Addr: c.Addr})
+	proxies := withlock.Connect(redis.Options{}, c.Addr)
 	wantRenewedThenWaited(t, proxies, host)
 	wantWorkErrors(t, proxies, host)
 	t.Run("released by an operator", func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWithlockKeepsItsPromises(t *testing.T) {
 
 // wantRenewedThenWaited: work that takes longer than the ttl keeps its lock, which is released
 // afterwards. Later work that waits for the key gets it with a greater fence.
-func wantRenewedThenWaited(t *testing.T, proxies *withlock.Proxies, host *lab.Client) {
+func wantRenewedThenWaited(t *testing.T, proxies withlock.Proxies, host *lab.Client) {
 	t.Helper()
 	ctx := t.Context()
 	var first int64
@@ -67,7 +67,7 @@ func wantRenewedThenWaited(t *testing.T, proxies *withlock.Proxies, host *lab.Cl
 
 // wantWorkErrors: Do returns the error of the work, and that of a caller who gives up. Neither is
 // ErrLost, and the lock is released.
-func wantWorkErrors(t *testing.T, proxies *withlock.Proxies, host *lab.Client) {
+func wantWorkErrors(t *testing.T, proxies withlock.Proxies, host *lab.Client) {
 	t.Helper()
 	wrong := errors.New("wrong")
 	err := proxies.Do(t.Context(), "job", time.Second, 0, func(context.Context, int64) error { return wrong })
@@ -87,7 +87,7 @@ func wantWorkErrors(t *testing.T, proxies *withlock.Proxies, host *lab.Client) {
 }
 
 // wantErrLost: the context of work that loses its lock ends, and Do returns ErrLost.
-func wantErrLost(t *testing.T, proxies *withlock.Proxies, lose func()) {
+func wantErrLost(t *testing.T, proxies withlock.Proxies, lose func()) {
 	t.Helper()
 	err := proxies.Do(t.Context(), "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
 		lose()

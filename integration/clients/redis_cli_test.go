@@ -3,7 +3,9 @@ package clients
 import (
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -122,5 +124,33 @@ func TestRedisCliMonitorPrintsUpstreamCommands(t *testing.T) {
 	lab.WaitFor(t, "50 lines", lab.Patience, func() bool { return strings.Count(p.Log.String(), `"SET" "key-`) == 50 })
 	if strings.Contains(p.Log.String(), "LOCK") {
 		t.Error("the monitor saw a lock command on the upstream")
+	}
+}
+
+// With command-hints, redis-cli shows the arguments of a lock command as they are typed at a terminal.
+func TestRedisCliShowsHints(t *testing.T) {
+	t.Parallel()
+	lab.Tool(t, "redis-cli")
+	script := lab.Tool(t, "script")
+	c := lab.StartCluster(t, 1, "--command-hints", "on")
+	host, port, _ := net.SplitHostPort(c.Addr)
+	for _, flags := range []string{"", " -3"} {
+		keys := filepath.Join(t.TempDir(), "keys")
+		if out, err := exec.Command(lab.Tool(t, "mkfifo"), keys).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		line := fmt.Sprintf("exec %s -qfec 'stty cols 150; TERM=xterm exec redis-cli -h %s -p %s%s' /dev/null < %s", script, host, port, flags, keys)
+		p := lab.Launch(t, "redis-cli", "sh", "-c", line)
+		typed, err := os.OpenFile(keys, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer typed.Close()
+		lab.WaitFor(t, "the prompt", lab.Patience, func() bool { return strings.Contains(p.Log.String(), port+"> ") })
+		for _, hint := range []string{"LOCK key ttl [KEYS n key [key ...]] [SHARED|LIMIT n] [WAIT timeout]", "UNLOCK key token [KEYS"} {
+			word, rest, _ := strings.Cut(hint, " ")
+			fmt.Fprint(typed, "\x15", word, " ") // ^U empties the line
+			lab.WaitFor(t, "the hint of "+word+flags, lab.Patience, func() bool { return strings.Contains(p.Log.String(), rest) })
+		}
 	}
 }

@@ -47,11 +47,7 @@ func TestRecipesSurviveTheirServers(t *testing.T) {
 // survive is withlock while proxies and masters die, like python/survive.py. TestMain calls it in a
 // process of its own.
 func survive(role, folder string, addrs []string) error {
-	var options []*redis.Options
-	for _, addr := range addrs {
-		options = append(options, &redis.Options{Addr: addr})
-	}
-	proxies := withlock.Connect(options...)
+	proxies := withlock.Connect(redis.Options{}, addrs...)
 	if role == "hold" {
 		err := proxies.Do(context.Background(), "hold:go", ttlOfHold, 5*time.Second, func(ctx context.Context, fence int64) error {
 			err := writeNumber(folder, "held.go", int(fence))

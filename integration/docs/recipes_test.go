@@ -12,8 +12,8 @@ import (
 // shownFile matches a link to a file of integration/clients and the block of code after it.
 var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\((?:\\.\\./)+(integration/clients/[^)]+)\\):\n\n```[a-z]+\n(.*?)^```$")
 
-// The pages show the recipes exactly as in the files, and each once. The tests in
-// integration/clients run them.
+// The pages show the recipes exactly as in the files, and each once. No recipe has more than 99
+// lines. The tests in integration/clients run them.
 func TestRecipesAreShown(t *testing.T) {
 	shown := make(map[string]string)
 	pages := below(t, "docs/coming-from/*.md")
@@ -48,6 +48,9 @@ func checkShown(t *testing.T, page string, shown map[string]string) {
 		shown[path] = page
 		if file, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(file) != string(f[2]) {
 			t.Errorf("%s: the code of %s differs from the file (%v)", page, path, err)
+		}
+		if n := strings.Count(string(f[2]), "\n"); n > 99 {
+			t.Errorf("%s: got %d lines, want at most 99", path, n)
 		}
 	}
 	for _, b := range blocks(t, page) {

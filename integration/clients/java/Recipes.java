@@ -14,11 +14,13 @@ final class Recipes {
     /** As much of a client as the recipe needs, with a connection for each command. */
     private record Client(String host, int port) implements HeldLock.Redis {
         @Override
-        public Object call(int timeout, String... words) {
+        public Object call(int timeout, String name, String... more) {
+            List<String> words = new ArrayList<>(List.of(name));
+            words.addAll(List.of(more));
             try (Socket socket = new Socket()) {
                 socket.connect(new InetSocketAddress(host, port), 500);
                 socket.setSoTimeout(timeout);
-                StringBuilder command = new StringBuilder("*" + words.length + "\r\n");
+                StringBuilder command = new StringBuilder("*" + words.size() + "\r\n");
                 for (String word : words) {
                     command.append("$").append(word.length()).append("\r\n").append(word).append("\r\n");
                 }
@@ -133,7 +135,7 @@ final class Recipes {
             try (HeldLock second = new HeldLock(redis, "java", 10_000, 20_000)) {
                 second.check();
                 fences[1] = second.fence;
-            } catch (InterruptedException e) {
+            } catch (InterruptedException | HeldLock.Taken | HeldLock.Lost e) {
                 throw new IllegalStateException(e);
             }
         });

@@ -39,12 +39,12 @@ $takeAway = fn (string $key) => check($admin->rawCommand('LOCKPROXY', 'RELEASE',
 
 $fences = [];
 for ($i = 0; $i < 2; $i++) {
-    $got = lockFunction($proxies, 'php', function (HeldLock $lock) use ($proxies, $i, $free, &$fences) {
-        throws(LockTaken::class, fn () => lockFunction($proxies, 'php', fn () => check(false)));
-        $fences[] = $lock->fence;
+    $got = $proxies->lock('php', function (int $fence, callable $check) use ($proxies, $i, $free, &$fences) {
+        throws(LockTaken::class, fn () => $proxies->lock('php', fn () => check(false)));
+        $fences[] = $fence;
         for ($n = $i === 0 ? 5 : 0; $n > 0; $n--) {
             usleep(700_000); // longer than the ttl in all
-            $lock->check();
+            $check();
         }
         check(!$free('php'));
         return 'done';
@@ -53,15 +53,15 @@ for ($i = 0; $i < 2; $i++) {
 }
 check($fences[1] > $fences[0], $fences);
 
-throws(DomainException::class, fn () => lockFunction($proxies, 'php', fn () => throw new DomainException()));
+throws(DomainException::class, fn () => $proxies->lock('php', fn () => throw new DomainException()));
 check($free('php'));
-throws(LockLost::class, fn () => lockFunction($proxies, 'php', function (HeldLock $lock) use ($takeAway) {
+throws(LockLost::class, fn () => $proxies->lock('php', function (int $fence, callable $check) use ($takeAway) {
     $takeAway('php');
-    $lock->check();
+    $check();
     check(false, 'went on without the lock');
 }));
-throws(LockLost::class, fn () => lockFunction($proxies, 'php', fn () => $takeAway('php')));
-throws(LockLost::class, fn () => lockFunction($proxies, 'php', fn () => usleep(1_600_000), ttl: 1_500)); // nobody checked
-throws(RedisException::class, fn () => lockFunction($proxies, 'php', fn () => check(false), ttl: 3_600_000));
+throws(LockLost::class, fn () => $proxies->lock('php', fn () => $takeAway('php')));
+throws(LockLost::class, fn () => $proxies->lock('php', fn () => usleep(1_600_000), ttl: 1_500)); // nobody checked
+throws(RedisException::class, fn () => $proxies->lock('php', fn () => check(false), ttl: 3_600_000));
 check($free('php'));
 echo 'phpredis ', phpversion('redis'), " all ok\n";

@@ -14,10 +14,10 @@ function count_on(LockProxies $proxies, string $name, string $folder): void
     $done = 0;
     while (!file_exists("$folder/stop")) {
         try {
-            lockFunction($proxies, 'counter', function (HeldLock $lock) use ($folder, $name, &$done) {
+            $proxies->lock('counter', function (int $fence, callable $check) use ($folder, $name, &$done) {
                 $n = (int) file_get_contents("$folder/counter");
                 usleep(5_000);
-                $lock->check();
+                $check();
                 file_put_contents("$folder/counter", (string) ($n + 1));
                 file_put_contents("$folder/done.$name", (string) ++$done);
             }, ttl: 2_000, wait: 15_000);
@@ -31,11 +31,11 @@ function count_on(LockProxies $proxies, string $name, string $folder): void
 function hold(LockProxies $proxies, string $name, string $folder): void
 {
     try {
-        lockFunction($proxies, "hold:$name", function (HeldLock $lock) use ($folder, $name) {
-            file_put_contents("$folder/held.$name", (string) $lock->fence);
+        $proxies->lock("hold:$name", function (int $fence, callable $check) use ($folder, $name) {
+            file_put_contents("$folder/held.$name", (string) $fence);
             while (true) {
                 usleep(100_000);
-                $lock->check();
+                $check();
             }
         }, ttl: 20_000, wait: 5_000);
     } catch (LockLost $e) {

@@ -15,6 +15,7 @@ const (
 	monitor                        // after MONITOR: lines may come at any time, for the rest of the connection's life
 	multi                          // the last of MULTI, EXEC, DISCARD and RESET is MULTI
 	quit                           // after QUIT: the upstream is about to close
+	irregular                      // a request may not have exactly one reply
 )
 
 // has reports whether the set has the change.
@@ -23,8 +24,10 @@ func (c changes) has(one changes) bool { return c&one != 0 }
 // after returns the set after a notable request, and the request's effect.
 func (c changes) after(req *scan.Requests) (changes, Effect) {
 	switch req.Kind {
-	case scan.KindLogin, scan.KindHello, scan.KindDebug:
+	case scan.KindLogin, scan.KindHello:
 		return c | unsure, EffectNone
+	case scan.KindDebug:
+		return c | unsure | irregular, EffectNone
 	case scan.KindReset:
 		effect := EffectNone
 		if req.Args == 1 {
@@ -34,7 +37,7 @@ func (c changes) after(req *scan.Requests) (changes, Effect) {
 	case scan.KindMulti:
 		return c | unsure | multi, EffectNone
 	case scan.KindExec:
-		return c&^(multi|repliesOff) | unsure, EffectNone
+		return c&^(multi|repliesOff) | unsure | irregular, EffectNone
 	case scan.KindMonitor:
 		return c | unsure | monitor, EffectNone
 	case scan.KindClient:
@@ -56,7 +59,7 @@ func (c changes) afterClient(req *scan.Requests) (changes, Effect) {
 	if req.Arg(1) != "reply" {
 		return c, EffectNone
 	}
-	c |= unsure
+	c |= unsure | irregular
 	switch req.Arg(2) {
 	case "on":
 		c &^= repliesOff

@@ -51,6 +51,7 @@ type Options struct {
 	AskUser  bool         // ask the upstream for the user
 	LoggedIn bool         // the connection is logged in from its start
 	User     string       // the user it starts as
+	Hints    []Hint       // commands that the replies to COMMAND get
 }
 
 // Conn is one connection to the upstream. The pump forwards requests and asks; the copier, through
@@ -67,6 +68,7 @@ type Conn struct {
 	Counts
 	resp3   atomic.Bool // see RESP3
 	queries queries
+	edits   chan *edit // the pump sends, the Reader receives; nil without hints
 }
 
 // Init prepares a Conn before the upstream is dialled.
@@ -84,6 +86,9 @@ func (c *Conn) Connected(address string) {
 		c.queries.from = []byte(" " + address + "] ")
 	}
 	c.queries.answered = make(chan uint64, 1)
+	if len(c.options.Hints) > 0 {
+		c.edits = make(chan *edit, mostEdits)
+	}
 }
 
 // Standing returns the upstream's view of the connection.
@@ -242,8 +247,10 @@ func (c *Conn) Note(req *scan.Requests) (effect Effect) {
 	}
 	switch req.Kind {
 	case scan.KindSubscribe: // answered by any number of frames, which may be pushes
-		c.changes |= unsure
+		c.changes |= unsure | irregular
 		return EffectNone
+	case scan.KindCommand:
+		c.hint(req)
 	case scan.KindBlocking, scan.KindStream:
 		if req.MayBlock() {
 			c.blocking = c.sent.Load() + 1

@@ -13,6 +13,7 @@ type Reader struct {
 	conn    *Conn
 	frames  scan.Replies
 	answers answers
+	editor  editor
 }
 
 // NewReader returns a Reader for the upstream's bytes of c.
@@ -22,6 +23,8 @@ func NewReader(c *Conn) Reader { return Reader{conn: c} }
 type Part struct {
 	From, To int    // b[From:To] goes to the client
 	Boundary int    // the first Boundary bytes of those end between two frames; not positive: no frame ends there
+	Insert   []byte // goes to the client then; if there are any, Split must be called again for the rest
+	Ends     bool   // the client is between two frames after Insert
 	Used     int    // the rest, b[Used:], is for the next call of Split
 	Removed  bool   // the client is between two frames after b[From:To]; Split must be called again for the rest
 	Answered uint64 // the query that was answered; 0: none
@@ -51,10 +54,11 @@ func (r *Reader) Split(b []byte) Part {
 				return r.remove(&s, n, answered)
 			}
 		}
-		if q == nil && r.passScalars(&s) {
-			continue
+		changed, read := r.next(&s, q != nil)
+		if changed != nil {
+			return *changed
 		}
-		if !r.frame(&s, q != nil) {
+		if !read {
 			break
 		}
 	}
@@ -63,6 +67,18 @@ func (r *Reader) Split(b []byte) Part {
 	}
 	r.conn.received.Store(s.received)
 	return Part{From: s.from, To: s.at, Boundary: s.boundary - s.from, Used: s.at, Garbled: r.frames.Broken()}
+}
+
+// next reads a piece: replies of the usual kinds, a frame, with asked set a part of one. It reports
+// whether it has read anything. changed is not nil if the piece ends with a change.
+func (r *Reader) next(s *split, asked bool) (changed *Part, read bool) {
+	if r.conn.edits != nil && r.edits(s.received) {
+		return r.rewrite(s)
+	}
+	if !asked && r.editor.next == nil && r.passScalars(s) {
+		return nil, true
+	}
+	return nil, r.frame(s, asked)
 }
 
 // passScalars reads whole replies of the usual kinds.

@@ -22,6 +22,7 @@ const (
 	KindMonitor          // MONITOR: frames without a request
 	KindClient           // CLIENT: of interest is CLIENT REPLY
 	KindScript           // SCRIPT: of interest is SCRIPT DEBUG
+	KindCommand          // COMMAND: its reply may get the lock commands
 	KindDebug            // DEBUG: may send frames of any kind
 	KindBlocking         // BLPOP and the like: may wait for another client before it is answered
 	KindStream           // XREAD, XREADGROUP: likewise with BLOCK
@@ -41,7 +42,8 @@ var kinds = withLockCommands(map[string]Kind{
 	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
 	"unsubscribe": KindSubscribe, "punsubscribe": KindSubscribe, "sunsubscribe": KindSubscribe,
 	"monitor": KindMonitor, "client": KindClient, "script": KindScript, "debug": KindDebug,
-	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply
+	"command": KindCommand,
+	"sync":    KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply
 	"blpop": KindBlocking, "brpop": KindBlocking, "brpoplpush": KindBlocking, "blmove": KindBlocking,
 	"blmpop": KindBlocking, "bzpopmin": KindBlocking, "bzpopmax": KindBlocking, "bzmpop": KindBlocking,
 	"wait": KindBlocking, "waitaof": KindBlocking,
@@ -85,7 +87,7 @@ func Classify(name []byte) Kind {
 		return KindPlain
 	}
 	switch kindOf(name[:shortestName+zero]) {
-	case KindPlain, KindBlocking, KindStream:
+	case KindPlain, KindBlocking, KindStream, KindCommand:
 		return KindPlain
 	}
 	return KindUnclear

@@ -49,6 +49,9 @@ const (
 // Inside reports whether a top-level frame has begun and not ended.
 func (s *Replies) Inside() bool { return s.stage == inFrame || s.stage == inLine }
 
+// Depth returns how many aggregates surround the next byte.
+func (s *Replies) Depth() int { return len(s.stack) }
+
 // Broken reports whether a length could not be read.
 func (s *Replies) Broken() bool { return s.stage == broken }
 

@@ -26,12 +26,14 @@ const (
 	keepArg  = 2048
 )
 
-// Limits on the bytes kept of CLIENT and SCRIPT, enough for CLIENT REPLY SKIP, and of XREAD and
-// XREADGROUP, enough for all their options.
+// Limits on the bytes kept of CLIENT and SCRIPT, enough for CLIENT REPLY SKIP, of XREAD and
+// XREADGROUP, enough for all their options, and of COMMAND.
 const (
 	keepNotable    = 3
 	keepStream     = 12
 	keepNotableArg = 8
+	keepCommand    = 34 // COMMAND INFO and 32 names
+	keepCommandArg = 16
 )
 
 // Limits of a lock command, which the upstream does not get to see: Redis' default for the length
@@ -51,7 +53,7 @@ const (
 type Requests struct {
 	Limited func() bool // reports whether lock commands are held to what Redis allows before authentication; nil: never
 
-	Argv    [][]byte // of a lock command, CLIENT, SCRIPT, XREAD or XREADGROUP; cut to the limits
+	Argv    [][]byte // of a lock command, CLIENT, SCRIPT, XREAD, XREADGROUP or COMMAND; cut to the limits
 	Args    int64    // how many arguments a notable request or a lock command has, its name included
 	Begun   uint64   // requests whose beginning was seen
 	Ended   int64    // requests that ended since the caller last set it to 0
@@ -140,7 +142,7 @@ func (q *Requests) skipBody(b []byte) int {
 	case q.place == longName:
 		q.keep(b[:n], longestName+1)
 	case at > 0 && at < q.Kind.keeps():
-		q.keep(b[:n], keepNotableArg)
+		q.keep(b[:n], q.Kind.keepsOfArg())
 	}
 	q.body -= int64(n)
 	return n
@@ -156,8 +158,18 @@ func (k Kind) keeps() int {
 		return keepNotable
 	case KindStream:
 		return keepStream
+	case KindCommand:
+		return keepCommand
 	}
 	return 0
+}
+
+// keepsOfArg returns how many bytes are kept of each of them.
+func (k Kind) keepsOfArg() int {
+	if k == KindCommand {
+		return keepCommandArg
+	}
+	return keepNotableArg
 }
 
 // MayBlock reports whether the notable request that has ended may wait for another client before
@@ -360,7 +372,7 @@ func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 		q.Ended++
 		return n, Done
 	}
-	q.keepInline(argv, limits{args: max(keepNotable, q.Kind.keeps()), arg: keepNotableArg})
+	q.keepInline(argv, limits{args: max(keepNotable, q.Kind.keeps()), arg: q.Kind.keepsOfArg()})
 	q.Ended++
 	return n, Notable
 }

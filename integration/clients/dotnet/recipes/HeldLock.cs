@@ -1,9 +1,11 @@
-// A lock of lockproxy for StackExchange.Redis 2, .NET 8: save this file as HeldLock.cs.
+// A lock of lockproxy for StackExchange.Redis 2 (.NET 8): save it as HeldLock.cs. Milliseconds.
 //
 //   var proxies = new Proxies("10.0.0.1:6380", "10.0.0.2:6380"); // once in a process
-//   await using var held = await HeldLock.Take(proxies, "report", TimeSpan.FromSeconds(10), TimeSpan.FromSeconds(5));
-//   held.Check(); // before each step that cannot be undone
-//   await Write("report", held.Fence, held.Lost); // a token that is cancelled when the lock is lost
+//   await proxies.Lock("report", 10_000, 5_000, async held =>
+//   {
+//       held.Check(); // before each step that cannot be undone
+//       await Write("report", held.Fence, held.Lost); // Lost is cancelled when the lock is lost
+//   });
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Text.RegularExpressions;
@@ -11,141 +13,87 @@ using StackExchange.Redis;
 
 public class LockTakenException(string key) : Exception(key); // another holds the lock
 public class LockLostException(string key) : Exception(key); // the lock is not held any more
+public record HeldLock(long Fence, Action Check, CancellationToken Lost);
 
 public sealed class Proxies(params string[] addresses)
 {
-    private readonly ConcurrentBag<ConnectionMultiplexer>[] idle = addresses.Select(_ => new ConcurrentBag<ConnectionMultiplexer>()).ToArray();
+    private const string options = ",connectRetry=0,connectTimeout=500,asyncTimeout=30000";
+    private readonly ConcurrentBag<ConnectionMultiplexer>[] idle =
+        addresses.Select(_ => new ConcurrentBag<ConnectionMultiplexer>()).ToArray();
+    private readonly Stopwatch clock = Stopwatch.StartNew();
     private volatile int first;
-    public int Count => addresses.Length;
+    private long Now => clock.ElapsedMilliseconds;
 
-    /// Sends a command to the proxy in use. After an error the next one is in use. Each command has a
-    /// connection of its own, which is closed after a time-out, so that no LOCK waits there any more.
-    public async Task<RedisResult> Ask(TimeSpan timeout, string command, params object[] words)
+    // Sends a command to the proxy in use. After an error the next one is in use, and the
+    // connection, which is not shared, is closed, so that no LOCK waits there any more.
+    private async Task<(RedisResult?, Exception?)> Ask(int time, string name, params object[] args)
     {
-        int at = first;
-        ConnectionMultiplexer? connection = null;
+        var (at, connection) = (first, (ConnectionMultiplexer?)null);
         try
         {
-            if (!idle[at].TryTake(out connection))
-            {
-                var options = ConfigurationOptions.Parse(addresses[at]);
-                (options.ConnectRetry, options.ConnectTimeout, options.AsyncTimeout) = (0, 500, 30_000);
-                options.BacklogPolicy = BacklogPolicy.FailFast; // a command is sent now or never
-                connection = await ConnectionMultiplexer.ConnectAsync(options);
-            }
-            var reply = await connection.GetDatabase().ExecuteAsync(command, words).WaitAsync(timeout);
+            if (!idle[at].TryTake(out connection)) // a command is sent now or never
+                connection = await ConnectionMultiplexer.ConnectAsync(addresses[at] + options,
+                    o => o.BacklogPolicy = BacklogPolicy.FailFast);
+            var sent = connection.GetDatabase().ExecuteAsync(name, args);
+            var reply = await sent.WaitAsync(TimeSpan.FromMilliseconds(time));
             idle[at].Add(connection);
-            return reply;
+            return (reply, null);
         }
         catch (Exception e) when (e is RedisException or TimeoutException)
         {
             first = (at + 1) % addresses.Length;
             connection?.Dispose();
-            throw;
+            return (null, e);
         }
     }
-}
 
-public sealed class HeldLock : IAsyncDisposable
-{
-    private readonly Proxies proxies;
-    private readonly string key, token;
-    private readonly TimeSpan ttl;
-    private readonly CancellationTokenSource lost = new(), ended = new();
-    private TimeSpan until; // of the clock
-    private static readonly Stopwatch clock = Stopwatch.StartNew();
-    public long Fence { get; }
-    public CancellationToken Lost => lost.Token;
-
-    private HeldLock(Proxies proxies, string key, TimeSpan ttl, RedisResult granted, TimeSpan from)
+    // Runs work under the lock of key, and renews it meanwhile. Without wait it tries once.
+    public async Task Lock(string key, int ttl, int wait, Func<HeldLock, Task> work)
     {
-        (this.proxies, this.key, this.ttl) = (proxies, key, ttl);
-        (token, Fence) = ((string)granted[0]!, (long)granted[1]);
-        Hold(from + TimeSpan.FromMilliseconds((long)granted[2]));
-    }
-
-    /// Takes the lock and renews it until it is disposed of. With a wait of zero it tries once.
-    public static async Task<HeldLock> Take(Proxies proxies, string key, TimeSpan ttl, TimeSpan wait)
-    {
-        var end = clock.Elapsed + wait;
-        var step = Math.Clamp(wait.TotalMilliseconds / 3, 1000, 10_000); // a proxy that hangs costs a step and a second
-        for (int failed = 0; ;)
+        var (start, step) = (Now, Math.Clamp(wait / 3, 1000, 10_000));
+        RedisResult? granted = null;
+        for (var tries = 1; granted is not { IsNull: false }; tries++) // a hang costs a step
         {
-            var sent = clock.Elapsed;
-            var words = new List<object> { key, (long)ttl.TotalMilliseconds, "FULL" };
-            if (wait > TimeSpan.Zero) // WAIT 0 would wait for ever
-                words.AddRange(["WAIT", (long)Math.Max(1, Math.Min(step, (end - sent).TotalMilliseconds))]);
-            try
-            {
-                var granted = await proxies.Ask(TimeSpan.FromMilliseconds(step + 1000), "LOCK", words.ToArray());
-                if (granted.IsNull && clock.Elapsed >= end) throw new LockTakenException(key);
-                if (granted.IsNull) continue;
-                var held = new HeldLock(proxies, key, ttl, granted, wait > TimeSpan.Zero ? clock.Elapsed : sent);
-                if (wait > TimeSpan.Zero) await held.Extend(); // the time since it was sent went into waiting
-                held.Check();
-                _ = held.Renew();
-                return held;
-            }
-            catch (Exception e) when (e is RedisException or TimeoutException)
-            {
-                bool last = ++failed >= proxies.Count && clock.Elapsed >= end;
-                if (last || e is RedisServerException && !Regex.IsMatch(e.Message, "^(NOQUORUM|TRYAGAIN) ")) throw;
-                await Task.Delay(50);
-            }
+            var left = Math.Clamp(start + wait - Now, 1, step); // WAIT 0 would wait for ever
+            object[] words = wait > 0 ? [key, ttl, "FULL", "WAIT", left] : [key, ttl, "FULL"];
+            (granted, var error) = await Ask(step + 1000, "LOCK", words);
+            var late = Now >= start + wait;
+            if (granted is { IsNull: true } && late) throw new LockTakenException(key);
+            var refused = error is RedisServerException &&
+                !Regex.IsMatch(error.Message, "^(NOQUORUM|TRYAGAIN) ");
+            if (refused || error != null && late && tries >= addresses.Length) throw error!;
+            if (error != null) await Task.Delay(50);
         }
-    }
-
-    public void Check()
-    {
-        if (clock.Elapsed >= until) throw new LockLostException(key);
-    }
-
-    private void Hold(TimeSpan time)
-    {
-        until = time;
-        var left = time - clock.Elapsed;
-        lost.CancelAfter(left > TimeSpan.Zero ? left : TimeSpan.Zero);
-    }
-
-    /// After an error it tries again, until the lock is lost or unlocked.
-    private async Task Extend()
-    {
-        while (clock.Elapsed < until && !ended.IsCancellationRequested)
+        var (token, next, until) = ((string)granted[0]!, 0, 0L);
+        var (lost, over) = (new CancellationTokenSource(), new CancellationTokenSource());
+        void Check() { if (Now >= until) throw new LockLostException(key); }
+        void Hold(long end) => lost.CancelAfter((int)Math.Max(0, (until = end) - Now));
+        async Task Renew() // of a lost lock validity is 0; after an error it is called again soon
         {
-            var sent = clock.Elapsed;
-            try
-            {
-                var reply = await proxies.Ask(ttl / 4, "EXTEND", key, token, (long)ttl.TotalMilliseconds, "FULL"); // of a lost lock validity is 0
-                if (!ended.IsCancellationRequested) Hold(sent + TimeSpan.FromMilliseconds((long)reply[1]));
-                return;
-            }
-            catch (Exception e) when (e is RedisException or TimeoutException) { await Task.Delay(ttl / 20); }
+            var sent = Now;
+            var (reply, _) = await Ask(ttl / 4, "EXTEND", key, token, ttl, "FULL");
+            next = reply == null ? ttl / 20 : ttl / 3;
+            if (reply != null && !over.IsCancellationRequested) Hold(sent + (long)reply[1]);
         }
-    }
-
-    private async Task Renew()
-    {
-        while (clock.Elapsed < until && !ended.IsCancellationRequested)
-        {
-            await Task.Delay(ttl / 3, ended.Token).ContinueWith(_ => { });
-            await Extend();
-        }
-    }
-
-    public async ValueTask DisposeAsync()
-    {
-        ended.Cancel();
-        lost.CancelAfter(Timeout.InfiniteTimeSpan);
+        async Task Run() { for (; Now < until; await Renew()) await Task.Delay(next, over.Token); }
+        var waited = Now - start > ttl / 10; // then an EXTEND tells how much is left
+        Hold(waited ? Now + ttl : start + (long)granted[2]);
+        for (next = waited ? 0 : ttl / 3; next < ttl / 3 && Now < until; await Renew())
+            await Task.Delay(next);
         Check();
-        for (int tries = 0; tries < 2; tries++)
+        _ = Run();
+        try
         {
-            try
-            {
-                bool kept = (long)await proxies.Ask(TimeSpan.FromSeconds(0.5), "UNLOCK", key, token) == 1 || tries > 0; // the first UNLOCK may have done it
-                if (!kept) throw new LockLostException(key);
-                return;
-            }
-            catch (Exception e) when (e is RedisException or TimeoutException) { } // the lock runs out
+            await work(new HeldLock((long)granted[1], Check, lost.Token));
+        }
+        finally
+        {
+            over.Cancel();
+            lost.CancelAfter(Timeout.Infinite);
+            Check();
+            var (kept, _) = await Ask(300, "UNLOCK", key, token);
+            if (kept == null) await Ask(200, "UNLOCK", key, token); // the first may have done it
+            if ((long?)kept == 0) throw new LockLostException(key); // without a reply it runs out
         }
     }
 }

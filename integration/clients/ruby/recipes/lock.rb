@@ -18,7 +18,7 @@ class Proxies
   # ask sends a command to the proxy in use. After an error the next one is in use.
   def ask(timeout, *command)
     at = @first
-    redis = @mutex.synchronize { @idle[[at, timeout]].pop } || # each call has a connection of its own
+    redis = @mutex.synchronize { @idle[[at, timeout]].pop } || # one for each call
             Redis.new(url: @urls[at], connect_timeout: 0.5, timeout: timeout, reconnect_attempts: 0)
     reply = redis.call(*command)
     @mutex.synchronize { @idle[[at, timeout]].push(redis) }
@@ -38,7 +38,7 @@ class HeldLock
     step = [1000, [wait / 3, 10_000].min].max # a proxy that hangs costs a step and a second
     until granted
       sent = now
-      options = wait > 0 ? ["WAIT", [1, [step, finish - sent].min.to_i].max] : [] # WAIT 0 has no end
+      options = wait > 0 ? ["WAIT", [1, [step, finish - sent].min.to_i].max] : [] # 0: no end
       begin
         granted = proxies.ask(step / 1000.0 + 1, "LOCK", key, ttl, "FULL", *options)
         raise LockTaken, key if !granted && now >= finish
@@ -63,13 +63,13 @@ class HeldLock
 
   # extend_it renews the lock. After an error it tries again, until the lock is lost or unlocked.
   def extend_it
-    while held?
-      begin
-        sent = now
-        return @until = sent + @proxies.ask(@ttl / 4000.0, "EXTEND", @key, @token, @ttl, "FULL")[1] # of a lost lock validity is 0
-      rescue Redis::BaseError
-        return if over_within?(@ttl / 20)
-      end
+    loop do
+      return unless held?
+      sent = now
+      validity = @proxies.ask(@ttl / 4000.0, "EXTEND", @key, @token, @ttl, "FULL")[1]
+      return @until = sent + validity # of a lost lock it is 0
+    rescue Redis::BaseError
+      return if over_within?(@ttl / 20)
     end
   end
 
@@ -78,8 +78,7 @@ class HeldLock
     check
     2.times do |try| # the first UNLOCK may have done it, though no reply came
       return @proxies.ask(0.5, "UNLOCK", @key, @token) == 1 || try > 0 || raise(LockLost, @key)
-    rescue Redis::BaseError
-      nil # the lock runs out
+    rescue Redis::BaseError # the lock runs out
     end
   end
 
@@ -91,7 +90,7 @@ class HeldLock
   end
 end
 
-# with_lock runs a block under the lock of key and returns what it returns. Without wait it tries once.
+# with_lock runs a block under the lock of key and returns its value. Without wait it tries once.
 def with_lock(proxies, key, ttl: 10_000, wait: 0)
   lock = HeldLock.new(proxies, key, ttl, wait)
   yield lock

@@ -6,144 +6,92 @@
 //!         lock.check()?; // before each step that cannot be undone
 //!         write("report", lock.fence)
 //!     })??;
-use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::{cmp, thread};
+use redis::{cmd, Client, Connection, FromRedisValue, RedisError, RedisResult};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{mpsc, mpsc::RecvTimeoutError::Timeout, Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub enum LockError { Taken(String), Lost(String), Redis(RedisError) } // the first two have the key
 
-pub struct Proxies { clients: Vec<Client>, first: AtomicUsize, idle: Mutex<Vec<(usize, Connection)>> }
+pub struct Proxies { all: Vec<(Client, Mutex<Vec<Connection>>)>, first: AtomicUsize }
 
 impl Proxies {
     pub fn new(urls: &[&str]) -> RedisResult<Arc<Self>> {
-        let clients = urls.iter().map(|url| Client::open(*url)).collect::<RedisResult<_>>()?;
-        Ok(Arc::new(Self { clients, first: AtomicUsize::new(0), idle: Mutex::new(Vec::new()) }))
+        let open = |url: &&str| Ok((Client::open(*url)?, Mutex::default()));
+        let all = urls.iter().map(open).collect::<RedisResult<_>>()?;
+        Ok(Arc::new(Self { all, first: AtomicUsize::new(0) }))
     }
 
     /// Sends a command to the proxy in use. After an error the next one is in use.
-    fn ask<T: FromRedisValue>(&self, timeout: Duration, command: &Cmd) -> RedisResult<T> {
+    fn ask<T: FromRedisValue>(&self, timeout: Duration, words: &[&str]) -> RedisResult<T> {
         let at = self.first.load(SeqCst);
-        let reply = self.send(at, timeout, command);
-        if reply.is_err() { self.first.store((at + 1) % self.clients.len(), SeqCst); }
-        reply
-    }
-
-    fn send<T: FromRedisValue>(&self, at: usize, timeout: Duration, command: &Cmd) -> RedisResult<T> {
-        let mut idle = self.idle.lock().unwrap();
-        let place = idle.iter().position(|(of, _)| *of == at);
-        let taken = place.map(|place| idle.swap_remove(place).1);
-        drop(idle);
-        let connect = || self.clients[at].get_connection_with_timeout(Duration::from_millis(500));
-        let mut connection = taken.map_or_else(connect, Ok)?;
-        connection.set_read_timeout(Some(timeout))?;
-        let reply = command.query(&mut connection)?; // an error closes the connection
-        self.idle.lock().unwrap().push((at, connection));
-        Ok(reply)
+        let (client, idle) = &self.all[at];
+        let taken = idle.lock().unwrap().pop();
+        let connect = || client.get_connection_with_timeout(Duration::from_millis(500));
+        let reply = taken.map_or_else(connect, Ok).and_then(|mut connection| {
+            connection.set_read_timeout(Some(timeout))?;
+            let reply = cmd(words[0]).arg(&words[1..]).query(&mut connection)?; // or it is closed
+            idle.lock().unwrap().push(connection);
+            Ok(reply)
+        });
+        reply.inspect_err(|_| self.first.store((at + 1) % self.all.len(), SeqCst))
     }
 }
 
-#[derive(Clone)]
-pub struct Lock {
-    proxies: Arc<Proxies>, key: String, token: String, ttl: Duration,
-    until: Arc<Mutex<Instant>>, ended: Arc<AtomicBool>, pub fence: i64,
-}
-
-struct End(Arc<AtomicBool>);
-
-impl Drop for End { fn drop(&mut self) { self.0.store(true, SeqCst) } }
-
-/// Runs work under the lock of key, which a thread renews meanwhile. With no wait it tries once.
-pub fn with_lock<T>(proxies: &Arc<Proxies>, key: &str, ttl: Duration, wait: Duration,
-                    work: impl FnOnce(&Lock) -> T) -> Result<T, LockError> {
-    let lock = Lock::take(proxies, key, ttl, wait)?;
-    let _end = End(lock.ended.clone()); // of the renewals, also after a panic
-    let result = work(&lock);
-    lock.release().map(|_| result)
-}
+pub struct Lock { key: String, until: Mutex<Instant>, pub fence: i64 }
 
 impl Lock {
-    fn take(proxies: &Arc<Proxies>, key: &str, ttl: Duration, wait: Duration) -> Result<Lock, LockError> {
-        let (start, mut failed, second) = (Instant::now(), 0, Duration::from_secs(1));
-        let step = (wait / 3).clamp(second, 10 * second); // a proxy that hangs costs a step and a second
-        loop {
-            let sent = Instant::now();
-            let mut lock = cmd("LOCK");
-            lock.arg(key).arg(ttl.as_millis() as u64).arg("FULL");
-            if !wait.is_zero() { // WAIT 0 would wait for ever
-                let left = cmp::min(step, wait.saturating_sub(start.elapsed())).as_millis() as u64;
-                lock.arg("WAIT").arg(cmp::max(1, left));
-            }
-            match proxies.ask::<Option<(String, i64, u64)>>(step + second, &lock) {
-                Ok(Some((token, fence, validity))) => {
-                    let waited = !wait.is_zero(); // the time since it was sent went into waiting
-                    let from = if waited { Instant::now() } else { sent };
-                    let until = Arc::new(Mutex::new(from + Duration::from_millis(validity)));
-                    let (proxies, key, ended) = (proxies.clone(), key.to_string(), Arc::default());
-                    let lock = Lock { proxies, key, token, ttl, until, ended, fence };
-                    if waited { lock.extend(); }
-                    lock.check()?;
-                    let renewed = lock.clone();
-                    thread::spawn(move || while renewed.goes_on(ttl / 3) { renewed.extend() });
-                    return Ok(lock);
-                }
-                Ok(None) if start.elapsed() >= wait => return Err(LockError::Taken(key.into())),
-                Ok(None) => {}
-                Err(error) => {
-                    failed += 1;
-                    let last = failed >= proxies.clients.len() && start.elapsed() >= wait;
-                    if last || !matches!(error.code(), None | Some("NOQUORUM" | "TRYAGAIN")) {
-                        return Err(LockError::Redis(error));
-                    }
-                    thread::sleep(Duration::from_millis(50));
-                }
-            }
-        }
-    }
-
     pub fn held(&self) -> bool { Instant::now() < *self.until.lock().unwrap() }
 
     pub fn check(&self) -> Result<(), LockError> {
         if self.held() { Ok(()) } else { Err(LockError::Lost(self.key.clone())) }
     }
+}
 
-    /// After an error it tries again, until the lock is lost or released.
-    fn extend(&self) {
-        while self.held() {
-            let sent = Instant::now();
-            let mut extend = cmd("EXTEND");
-            extend.arg(&self.key).arg(&self.token).arg(self.ttl.as_millis() as u64).arg("FULL");
-            let reply = self.proxies.ask::<(i64, u64)>(self.ttl / 4, &extend);
-            if let Ok((_, validity)) = reply { // of a lost lock validity is 0
-                *self.until.lock().unwrap() = sent + Duration::from_millis(validity);
-                return;
+/// Runs work under the lock of key, which a thread renews meanwhile. With no wait it tries once.
+pub fn with_lock<T>(proxies: &Arc<Proxies>, key: &str, ttl: Duration, wait: Duration,
+                    work: impl FnOnce(&Lock) -> T) -> Result<T, LockError> {
+    let (start, mut tries, second) = (Instant::now(), 0, Duration::from_secs(1));
+    let (millis, step) = (ttl.as_millis().to_string(), (wait / 3).clamp(second, 10 * second));
+    let passes = |e: &RedisError| matches!(e.code(), None | Some("NOQUORUM" | "TRYAGAIN"));
+    let (token, fence, validity) = loop { // a proxy that hangs costs a step and a second
+        tries += 1;
+        let left = step.min(wait.saturating_sub(start.elapsed())).as_millis().max(1).to_string();
+        let words = ["LOCK", key, &millis, "FULL", "WAIT", &left];
+        let words = &words[..if wait.is_zero() { 4 } else { 6 }]; // WAIT 0 would wait for ever
+        let reply = proxies.ask::<Option<(String, i64, u64)>>(step + second, words);
+        let over = start.elapsed() >= wait;
+        match reply {
+            Ok(Some(granted)) => break granted,
+            Ok(None) if over => return Err(LockError::Taken(key.into())),
+            Err(e) if over && tries >= proxies.all.len() || !passes(&e) => {
+                return Err(LockError::Redis(e));
             }
-            if !self.goes_on(self.ttl / 20) { return }
+            _ => thread::sleep(Duration::from_millis(50)),
         }
-    }
-
-    /// Reports whether the lock is neither lost nor released after a pause.
-    fn goes_on(&self, pause: Duration) -> bool {
-        let end = Instant::now() + pause;
-        while Instant::now() < end && !self.ended.load(SeqCst) { thread::sleep(Duration::from_millis(10)) }
-        !self.ended.load(SeqCst) && self.held()
-    }
-
-    /// Fails if the lock was lost. It takes a second at most; without a reply the lock runs out.
-    fn release(self) -> Result<(), LockError> {
-        self.ended.store(true, SeqCst);
-        self.check()?;
-        let mut unlock = cmd("UNLOCK");
-        unlock.arg(&self.key).arg(&self.token);
-        for again in [false, true] { // the first UNLOCK may have done it, though no reply came
-            match self.proxies.ask::<i64>(Duration::from_millis(500), &unlock) {
-                Ok(0) if !again => return Err(LockError::Lost(self.key)),
-                Ok(_) => break,
-                Err(_) => {}
-            }
-        }
-        Ok(())
-    }
+    };
+    let waited = start.elapsed() > ttl / 10; // then an EXTEND tells how much is left
+    let validity = if waited { start.elapsed() + ttl } else { Duration::from_millis(validity) };
+    let lock = Arc::new(Lock { key: key.into(), until: Mutex::new(start + validity), fence });
+    let (renewed, to, secret) = (lock.clone(), proxies.clone(), token.clone());
+    let extend = move |lock: &Lock| { // returns the pause until the next call
+        let (sent, words) = (Instant::now(), ["EXTEND", &lock.key, &secret, &millis, "FULL"]);
+        let Ok((_, validity)) = to.ask::<(i64, u64)>(ttl / 4, &words) else { return ttl / 20 };
+        *lock.until.lock().unwrap() = sent + Duration::from_millis(validity); // 0 if it is lost
+        ttl / 3
+    };
+    while waited && lock.held() && extend(&lock) < ttl / 3 { thread::sleep(ttl / 20) }
+    lock.check()?;
+    let (mut pause, (end, ended)) = (ttl / 3, mpsc::channel::<()>()); // ended: end is dropped
+    thread::spawn(move || while ended.recv_timeout(pause) == Err(Timeout) && renewed.held() {
+        pause = extend(&renewed);
+    });
+    let result = work(&lock);
+    drop(end);
+    lock.check()?;
+    let unlock = || proxies.ask::<i64>(Duration::from_millis(500), &["UNLOCK", key, &token]);
+    let kept = unlock().or_else(|_| unlock().and(Ok(1))); // the first may have done it
+    if let Ok(0) = kept { Err(LockError::Lost(key.into())) } else { Ok(result) } // or it runs out
 }
