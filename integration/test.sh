@@ -93,16 +93,15 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 # -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
 
-# The searches run without the race detector, which makes them ten times as slow; the other tests of
-# their packages run with it. Most searches use one processor, so the packages run at once:
-# one after the other they would end last, with a processor idle.
+# The searches run without the race detector, which makes them ten times as slow. Most use one
+# processor, so the packages run at once: one after the other they would end last, with a processor
+# idle.
 #
 # Why 150 seeds: they are always the same, so they show only whether a change broke something that
 # worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
 # tries new seeds, and lets TestModel visit five times as many states as here.
-alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
 step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v -run "^($alone)\$" \
+QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches_run=$!
 
@@ -142,19 +141,17 @@ matching() { grep -E "$1" "$scratch/packages"; }
 # Unquoted below, because each word is a package.
 # shellcheck disable=SC2046
 {
-	# Packages without goroutines have no races.
-	pure='/(conf|goredis|plain|stat|commands/internal/adopt|quorum/internal/(dice|fake|wire)|resp/internal/scan|resp/respio)$'
+	# A program with the race detector takes three times as much processor time, so it is used where
+	# goroutines share state.
+	shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
 	searched='/quorum/internal/(admission|model.*|sim)$'
-	# A proxy with the race detector takes three times as much processor time. It serves the tests of
-	# what runs beside what; the others start many proxies, or flood them.
-	raced='/integration/(locks|sessions)$'
-	plain='/integration/(adopt|attacks|clients.*|docs|faults|load|operations|relay)$'
-	tests $(matching "$pure")
-	tests -race $(grep -vE "$pure|$searched|$raced|$plain" "$scratch/packages")
-	tests -race -skip "^($alone)\$" $(matching "$searched")
-	tests -race -p 2 -parallel 4 $(matching "$raced")
+	servers='/integration/(adopt|attacks|clients.*|docs|faults|load|locks|operations|relay)$'
+	raced='/integration/sessions$'
+	tests $(grep -vE "$shared|$searched|$servers|$raced" "$scratch/packages")
+	tests -race $(matching "$shared")
+	tests -race -parallel 6 $(matching "$raced")
 	export INTEGRATION_BINARY="$INTEGRATION_PLAIN_BINARY"
-	tests -p 2 -parallel 4 $(matching "$plain")
+	tests -p 2 -parallel 4 $(matching "$servers")
 }
 
 step 'simulation and models'
