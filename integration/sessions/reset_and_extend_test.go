@@ -61,7 +61,9 @@ func TestExtendOutlivesFailedRenewals(t *testing.T) {
 	for _, r := range relays {
 		r.Thaw()
 	}
-	lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(p.Far.Do("LOCKINFO", "job"), "-") })
+	for _, c := range []*lab.Client{lab.Dial(t, p.Addr), p.Far} {
+		lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(c.Do("LOCKINFO", "job"), "-") })
+	}
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token) // no push comes before the reply
 	p.WantNoStray(t)
