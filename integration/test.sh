@@ -146,13 +146,14 @@ matching() { grep -E "$1" "$scratch/packages"; }
 	# goroutines share state.
 	shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
 	searched='/quorum/internal/(admission|model.*|sim)$'
-	servers='/integration/(adopt|attacks|clients.*|docs|faults|load|locks|operations|relay)$'
+	servers='/integration/(adopt|attacks|clients.*|docs|load|locks|operations|relay)$'
 	raced='/integration/sessions$'
-	tests $(grep -vE "$shared|$searched|$servers|$raced" "$scratch/packages")
+	longest='/integration/faults$'
+	tests $(grep -vE "$shared|$searched|$servers|$raced|$longest" "$scratch/packages")
 	tests -race $(matching "$shared")
 	tests -race -parallel 6 $(matching "$raced")
 	export INTEGRATION_BINARY="$INTEGRATION_PLAIN_BINARY"
-	tests -p 2 -parallel 4 $(matching "$servers")
+	tests -p 2 -parallel 6 $(matching "$longest") $(matching "$servers")
 }
 
 step 'simulation and models'

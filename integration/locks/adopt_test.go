@@ -302,6 +302,9 @@ func TestAdoptedLocksAreGuarded(t *testing.T) {
 	d.Upstream.Must(t, "ACL", "SETUSER", "app", "on", ">pw", "~lock:job:1", "~data", "+@all")
 	d.Upstream.Must(t, "CONFIG", "SET", "requirepass", "secret")
 	main, c := lab.Dial(t, d.Proxies[0].Addr), lab.Dial(t, d.addrs[0])
+	lab.WaitFor(t, "the proxy knows of the password", lab.Patience, func() bool {
+		return strings.HasPrefix(main.Do("LOCK", "job:1", "30s"), "-NOAUTH")
+	})
 	take := func(key string) []string { return []string{"SET", key, "A", "NX", "PX", "30000"} }
 	for _, before := range [][]string{nil, {"AUTH", "app", "pw"}, {"SUBSCRIBE", "news"}} {
 		if before != nil {
