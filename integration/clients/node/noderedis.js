@@ -111,7 +111,7 @@ const steps = {
   },
 
   async pool(r, options) {
-    const pool = await createClientPool({ socket: { host, port }, ...options }, { maximum: 10 }).connect();
+    const pool = await createClientPool({ socket: { host, port }, ...options }, { maximum: 10, acquireTimeout: 25_000 }).connect();
     await r.set("sum", 0);
     await Promise.all(
       Array.from({ length: 50 }, () =>

@@ -15,7 +15,7 @@ const (
 	monitor                        // after MONITOR: lines may come at any time, for the rest of the connection's life
 	multi                          // the last of MULTI, EXEC, DISCARD and RESET is MULTI
 	quit                           // after QUIT: the upstream is about to close
-	irregular                      // a request may not have exactly one reply
+	irregular                      // a request may not have exactly one reply, for the rest of the connection's life
 )
 
 // has reports whether the set has the change.

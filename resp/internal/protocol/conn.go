@@ -190,7 +190,7 @@ func (c *Conn) Deliver(number uint64) {
 // needed.
 func (c *Conn) Conclude() Decision {
 	q := c.queries.last.asks
-	c.changes &= monitor | multi | quit
+	c.changes &= monitor | multi | quit | irregular
 	hello, whoami := c.queries.head[0], c.queries.head[1]
 	if !q.user {
 		whoami = nil

@@ -39,7 +39,7 @@ func nameOf(h *Hint, _ int) []byte {
 // hint lets the reply to COMMAND, which is forwarded next, have the hints, unless other replies may
 // be taken for it.
 func (c *Conn) hint(req *scan.Requests) {
-	regular := !c.changes.has(irregular|monitor) && c.standing.Mode != ModeSubscribed && !c.garbled.Load()
+	regular := !c.changes.has(irregular|monitor) && !c.garbled.Load()
 	if e := newEdit(req, c.options.Hints); regular && e != nil {
 		e.number = c.sent.Load() + 1
 		select {
@@ -69,7 +69,7 @@ func newEdit(req *scan.Requests, all []Hint) *edit {
 	case req.Args == 2 && sub == "docs":
 		return &edit{kinds: "*%", width: 2, hints: all, of: docsOf}
 	case sub == "docs":
-		named = slices.DeleteFunc(named, func(h Hint) bool { return h.Name == "" })
+		named = slices.DeleteFunc(slices.Clone(all), func(h Hint) bool { return find(named, h.Name).Name == "" })
 		return &edit{kinds: "*%", width: 2, hints: named, of: docsOf}
 	case sub == "info":
 		return &edit{kinds: "*", hints: named, of: infoOf, atNulls: true}
@@ -153,7 +153,7 @@ func (r *Reader) change(b []byte, inside bool) (out []byte, v verdict) {
 	}
 	end := bytes.IndexByte(b, '\n') + 1
 	switch {
-	case end == 0 && (inside || strings.IndexByte(e.kinds, b[0]) >= 0):
+	case end == 0 && len(b) < maxAnswer && (inside || strings.IndexByte(e.kinds, b[0]) >= 0):
 		return nil, wait
 	case inside:
 		return d.null(string(b[:end])), pass

@@ -22,6 +22,7 @@ var hintCases = []struct{ name, send, replies, want string }{
 	{"DOCS, RESP2", "COMMAND DOCS", "*2\r\n$3\r\nget\r\n*0\r\n", "*6\r\n$3\r\nget\r\n*0\r\n+n\r\n*0\r\n+m\r\n*0\r\n"},
 	{"DOCS, RESP3", "COMMAND DOCS", "%1\r\n$3\r\nget\r\n%0\r\n", "%3\r\n$3\r\nget\r\n%0\r\n+n\r\n%0\r\n+m\r\n%0\r\n"},
 	{"DOCS of names", "COMMAND docs GET LockProxy nosuch", "*2\r\n$3\r\nget\r\n*0\r\n", "*4\r\n$3\r\nget\r\n*0\r\n+m\r\n*0\r\n"},
+	{"DOCS of a name, twice", "COMMAND DOCS lock lock", "*0\r\n", "*2\r\n+n\r\n*0\r\n"},
 	{"DOCS of another name", "COMMAND DOCS get", "*2\r\n$3\r\nget\r\n*0\r\n", "*2\r\n$3\r\nget\r\n*0\r\n"},
 	{"INFO of names", "COMMAND INFO get LOCK nosuch lockproxy", "*4\r\n*1\r\n*0\r\n$-1\r\n$-1\r\n$-1\r\n", "*4\r\n*1\r\n*0\r\n+I2\r\n$-1\r\n+J2\r\n"},
 	{"INFO of names, Redis 6", "COMMAND INFO lock", "*1\r\n*-1\r\n", "*1\r\n+I2\r\n"},
@@ -83,4 +84,38 @@ func withHints(t *testing.T, send, replies string, size int, inline bool, hints 
 		t.Errorf("%s: got %d replies, want %d", send, got, want)
 	}
 	return string(client)
+}
+
+// In RESP2 a message looks like a reply. So after SUBSCRIBE there are no hints, even if the upstream
+// was asked in RESP3, where it does not.
+func TestNoHintsAfterSubscribe(t *testing.T) {
+	var c Conn
+	c.Init(Options{Facts: func() Facts { return Facts{} }, Hints: someHints})
+	c.Connected("")
+	for _, request := range []string{"HELLO 3", "SUBSCRIBE c"} {
+		note(t, &c, request, false)
+	}
+	c.Ask()
+	c.queries.head[0] = []byte("%7\r\n")
+	if got := c.Conclude(); got != Run {
+		t.Fatalf("got %v, want Run", got)
+	}
+	note(t, &c, "HELLO 2", false)
+	note(t, &c, "COMMAND COUNT", false)
+	if n := len(c.edits); n > 0 {
+		t.Errorf("%d replies are changed", n)
+	}
+}
+
+// The proxy does not keep a line of an upstream that does not end it.
+func TestEndlessLinePasses(t *testing.T) {
+	var c Conn
+	c.Init(Options{Facts: func() Facts { return Facts{} }, Hints: someHints})
+	c.Connected("")
+	note(t, &c, "COMMAND COUNT", false)
+	r := NewReader(&c)
+	line := []byte(":" + strings.Repeat("1", maxAnswer))
+	if part := r.Split(line); part.Used != len(line) || part.To != len(line) {
+		t.Errorf("got %d of %d bytes passed", part.To, len(line))
+	}
 }
