@@ -132,7 +132,7 @@ func (s *status) countVote(r *wire.Reply) {
 func (s *status) snapshot() stat.Master {
 	m := s.shown
 	if !s.voting {
-		m.Reason = plain.Short(s.reason.Error())
+		m.Reason = plain.Line(s.reason.Error()) // whole: it may end with a command to copy
 		if w, ok := errors.AsType[*admission.Quarantine](s.reason); ok {
 			m.VotesIn = max(time.Until(w.Until), 0)
 		}

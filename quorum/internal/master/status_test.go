@@ -128,3 +128,12 @@ func wantCutShort(t *testing.T, l *Lane, m *fake.Master) {
 		t.Errorf("cut: %v", err)
 	}
 }
+
+// The reason of a state ends with the command to copy, so nothing of it is cut.
+func TestReasonIsWhole(t *testing.T) {
+	const command = "LOCKPROXY ADMIT 127.0.0.1:17111 to this one"
+	s := status{reason: errors.New(strings.Repeat("a difference, ", 20) + command)}
+	if got := s.snapshot().Reason; !strings.HasSuffix(got, command) {
+		t.Errorf("got %q, want %q at its end", got, command)
+	}
+}
