@@ -262,3 +262,14 @@ func TestMonitorOutlivesForgedReset(t *testing.T) {
 		t.Errorf("the answer was out of order in %d of 20 tries", failed)
 	}
 }
+
+// The last reply before replies are off may look like the refusal of a query. It reaches the client,
+// although no bytes follow it.
+func TestLastReplyBeforeSilenceArrives(t *testing.T) {
+	t.Parallel()
+	host := lab.Dial(t, lab.StartProtected(t).Addr)
+	host.WantDo("+OK\r\n", "AUTH", "secret")
+	refusal := lab.Encode("EVAL", "return redis.error_reply('NOAUTH Authentication required.')", "0")
+	host.Send(lab.Encode("MULTI") + refusal + lab.Encode("EXEC") + lab.Encode("CLIENT", "REPLY", "OFF") + lab.Encode("LOCKINFO", "a"))
+	host.Want("+OK\r\n+QUEUED\r\n*1\r\n-NOAUTH Authentication required.\r\n")
+}
