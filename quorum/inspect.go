@@ -51,7 +51,7 @@ type Info struct {
 // masters could make a majority for some token, or for a Foreign key that others have; its Seen is
 // that of the other masters. context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
-	l, err := q.look(ctx, key)
+	l, err := q.fleet.look(ctx, key)
 	switch {
 	case err != nil:
 		return Info{}, err

@@ -43,7 +43,7 @@ type MasterView struct {
 func (q *Quorum) View(ctx context.Context, key string) (View, error) {
 	q.calls.enter()
 	defer q.calls.leave()
-	l, err := q.look(ctx, key)
+	l, err := q.fleet.look(ctx, key)
 	if err != nil {
 		return View{}, err
 	}
@@ -77,9 +77,9 @@ type look struct {
 }
 
 // look asks every master for the holders of key.
-func (q *Quorum) look(ctx context.Context, key string) (l look, err error) {
+func (f *fleet) look(ctx context.Context, key string) (l look, err error) {
 	begun := time.Now()
-	r, err := q.fleet.survey(ctx, wire.Inspect, key)
+	r, err := f.survey(ctx, wire.Inspect, key)
 	if err != nil {
 		return l, err
 	}
@@ -93,11 +93,11 @@ func (q *Quorum) look(ctx context.Context, key string) (l look, err error) {
 	unsure := silent > n-maj || most+silent >= maj || len(foreign) > 0 && len(foreign) < blocks &&
 		len(foreign)+silent >= blocks
 	if l.info.Held == 0 && unsure {
-		l.fault = q.fleet.noQuorum(l.answers, l.took)
+		l.fault = f.noQuorum(l.answers, l.took)
 		l.info, l.latest = mostHeld(l.values)
 	}
 	if l.info.Held == 0 && len(foreign) >= blocks || l.fault != nil && len(foreign) > l.info.Held {
-		l.readForeign(ctx, q.fleet, key)
+		l.readForeign(ctx, f, key)
 		l.showForeign(foreign)
 	}
 	if l.info.Key = key; l.fault != nil && l.info.Held > 0 {

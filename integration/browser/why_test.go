@@ -12,8 +12,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The page answers an operator's questions: who waits, for how long a lock lasts, why a key is taken,
-// what is wrong and what to do next.
+// The page answers an operator's questions: who waits, for how long a lock lasts, why a key is
+// taken, which fault there is, and the next step.
 func TestWhy(t *testing.T) {
 	p := openTab(t)
 	addr := lab.FreeAddr(t)
@@ -81,7 +81,7 @@ func testBars(t *testing.T, p *tab, holder, other *lab.Client) {
 	}
 }
 
-// testWhy opens the dialog by a click and by typing, and looks at what it says.
+// testWhy opens the dialog by a click and by typing, and reads it.
 func testWhy(t *testing.T, p *tab) {
 	eval[bool](p, `(document.querySelector('#waiting td.key a').click(), true)`)
 	p.wait("the dialog", `document.querySelector('#why').open && document.querySelector('#why-verdict').innerText === 'ci-7 holds it.'`)
@@ -135,7 +135,7 @@ func testSlow(t *testing.T, p *tab, d *deployment, proxy *lab.Proxy) {
 	relays[2].Slow(0)
 }
 
-// testMinority: without a quorum the dialog shows what the others have, and says so.
+// testMinority: without a quorum the dialog shows the keys of the others, and says so.
 func testMinority(t *testing.T, p *tab, d *deployment) {
 	for _, m := range d.Masters[:3] {
 		m.Kill()

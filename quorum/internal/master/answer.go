@@ -57,7 +57,8 @@ func (c *conn) handle(r *wire.Reply) bool {
 func (c *conn) drainBacklogLocked(now time.Time) {
 	l := c.lane
 	if l.repairs.backlog && l.queue.n <= maxUnanswered/2 {
-		l.sendRepairsLocked(now, false)
+		l.repairs.sendAll(&l.status, &l.queue, now, false)
+		l.conn.wakeLocked()
 	}
 }
 

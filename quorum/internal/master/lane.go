@@ -224,10 +224,3 @@ func (l *Lane) Probe() {
 		l.server.wantProbe()
 	}
 }
-
-// sendRepairsLocked queues the idle repairs while there is room, also the failed ones if the
-// caller says so, and wakes the writer.
-func (l *Lane) sendRepairsLocked(now time.Time, failed bool) {
-	l.repairs.sendAll(&l.status, &l.queue, now, failed)
-	l.conn.wakeLocked()
-}

@@ -132,7 +132,8 @@ func (s *supervisor) sendRepairs(now time.Time) {
 	l := s.lane
 	l.mu.Lock()
 	l.repairs.purge(now)
-	l.sendRepairsLocked(now, true)
+	l.repairs.sendAll(&l.status, &l.queue, now, true)
+	l.conn.wakeLocked()
 	closing := l.status.closing
 	l.mu.Unlock()
 	if closing {

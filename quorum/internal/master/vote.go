@@ -26,7 +26,8 @@ func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 		return
 	}
 	l.status.admit()
-	l.sendRepairsLocked(time.Now(), false) // the top-ups
+	l.repairs.sendAll(&l.status, &l.queue, time.Now(), false) // the top-ups
+	l.conn.wakeLocked()
 	l.mu.Unlock()
 	if fresh {
 		l.cfg.Log.Info("master votes", l.cfg.field(), zap.String("run_id", runID))

@@ -9,8 +9,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Hint describes a command of the proxy in the upstream's replies to COMMAND. The bytes are in RESP2
-// and in RESP3.
+// Hint describes a command of the proxy in the upstream's replies to COMMAND. The bytes are in
+// RESP2 and in RESP3.
 type Hint struct {
 	Name string    // in lower case
 	Info [2][]byte // an element of COMMAND INFO
@@ -106,8 +106,8 @@ func (r *Reader) edits(received uint64) bool {
 	return d.next != nil && d.next.number == received+1 && r.answers.stage != answering
 }
 
-// rewrite reads a piece of the reply that is changed, or a frame before it. It returns the Part that
-// ends with a change, and whether it has read anything.
+// rewrite reads a piece of the reply that is changed, or a frame before it. It returns the Part
+// that ends with a change, and whether it has read anything.
 func (r *Reader) rewrite(s *split) (changed *Part, read bool) {
 	b, e := s.b[s.at:], r.editor.next
 	inside := r.frames.Inside()
@@ -138,8 +138,8 @@ func (r *Reader) rewrite(s *split) (changed *Part, read bool) {
 	return nil, n > 0
 }
 
-// change returns what the client gets in place of the line at the front of b; nil: the same. After
-// an error, or +QUEUED, nothing is changed.
+// change returns the replacement of the line at the front of b; nil: the line passes. An error and
+// +QUEUED end the edit.
 func (r *Reader) change(b []byte, inside bool) (out []byte, v verdict) {
 	d, e := &r.editor, r.editor.next
 	if !r.frames.AtElement() {

@@ -11,7 +11,7 @@ var someHints = []Hint{
 	{Name: "lockproxy", Info: [2][]byte{[]byte("+J2\r\n"), []byte("+J3\r\n")}, Docs: [2][]byte{[]byte("+m\r\n*0\r\n"), []byte("+m\r\n%0\r\n")}},
 }
 
-// hintCases have requests, a comma between two, the upstream's replies, and what the client gets.
+// hintCases have requests with a comma between two, the upstream's replies, and the client's.
 var hintCases = []struct{ name, send, replies, want string }{
 	{"all, RESP2", "COMMAND", "*1\r\n*2\r\n$3\r\nget\r\n*0\r\n", "*3\r\n*2\r\n$3\r\nget\r\n*0\r\n+I2\r\n+J2\r\n"},
 	{"all, RESP3", "command", "*1\r\n*2\r\n$3\r\nget\r\n~0\r\n", "*3\r\n*2\r\n$3\r\nget\r\n~0\r\n+I3\r\n+J3\r\n"},
@@ -57,7 +57,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// withHints returns what the client gets for an upstream's replies, which come in pieces of size.
+// withHints returns the client's replies to an upstream's, which come in pieces of size.
 func withHints(t *testing.T, send, replies string, size int, inline bool, hints []Hint) string {
 	t.Helper()
 	var c Conn
@@ -86,8 +86,8 @@ func withHints(t *testing.T, send, replies string, size int, inline bool, hints 
 	return string(client)
 }
 
-// In RESP2 a message looks like a reply. So after SUBSCRIBE there are no hints, even if the upstream
-// was asked in RESP3, where it does not.
+// In RESP2 a message looks like a reply. So after SUBSCRIBE there are no hints, even if the
+// upstream was asked in RESP3. There messages are pushes.
 func TestNoHintsAfterSubscribe(t *testing.T) {
 	var c Conn
 	c.Init(Options{Facts: func() Facts { return Facts{} }, Hints: someHints})
