@@ -30,7 +30,7 @@ type fights struct {
 type fightShard struct {
 	mu     sync.Mutex
 	keys   map[string]*fight
-	grants [shardGrants]grant // a later lock overwrites an earlier one with the same place
+	grants [shardGrants]grant // each has two places; the newest overwrites the older of the two there
 }
 
 // grant is the last holder of a key, which may become contended later.
@@ -169,9 +169,15 @@ func (h *holder) change(e *stat.Event) {
 	}
 }
 
-// grantLocked returns the place of the last holder of the key with that hash.
+// grantLocked returns the place of the last holder of the key with that hash: of two places the one
+// that has it, or else the one with the older grant.
 func (s *fightShard) grantLocked(hash uint64) *grant {
-	return &s.grants[hash/fightShards%shardGrants]
+	at := hash / fightShards % shardGrants
+	one, other := &s.grants[at], &s.grants[at^1]
+	if other.hash == hash || one.hash != hash && other.at.Before(one.at) {
+		return other
+	}
+	return one
 }
 
 // roomLocked returns a fight for a new key. If there is no room it forgets the key with the fewest

@@ -160,3 +160,19 @@ func TestGrantedTTL(t *testing.T) {
 	event("unlock", stat.OutcomeReleased, 7, 0, time.Second)
 	want("released", lock, 0)
 }
+
+// Two keys of one place are both remembered. A third one overwrites the oldest.
+func TestTwoGrantsShareAPlace(t *testing.T) {
+	var s fightShard
+	start := time.Now()
+	known := func(n uint64) bool { return s.grantLocked(n*fightShards*shardGrants+1).fence == n }
+	for n := uint64(1); n <= 3; n++ {
+		s.grantedLocked("", n*fightShards*shardGrants+1, holder{fence: n, at: start.Add(time.Duration(n) * time.Second)})
+		if n == 2 && !known(1) {
+			t.Error("the second overwrites the first")
+		}
+	}
+	if known(1) || !known(2) || !known(3) {
+		t.Errorf("got %v, %v, %v, want the last two", known(1), known(2), known(3))
+	}
+}
