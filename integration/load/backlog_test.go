@@ -16,8 +16,8 @@ import (
 // These tests send more LOCKs than the links to the masters can carry. The masters are healthy:
 // each answers in order and as soon as it has the bytes.
 
-// startNarrow starts a deployment whose masters are 150 ms away. Its links carry about a thousand
-// pairs of LOCK and UNLOCK a second. The relays of this process are part of the way to the
+// startNarrow starts a deployment whose masters are 150 ms away. Its links carry about 500 pairs
+// of LOCK and UNLOCK a second. The relays of this process are part of the way to the
 // masters. If they, a master or the proxy get no processor for long, the proxy may open new lanes,
 // so the effect lasts for some seconds.
 func startNarrow(t *testing.T, flags ...string) (*lab.Lab, *machine) {
@@ -25,7 +25,7 @@ func startNarrow(t *testing.T, flags ...string) (*lab.Lab, *machine) {
 	l := lab.Start(t, lab.Config{Masters: 3, Relays: true, Plain: true, Flags: flags})
 	for _, r := range l.Relays[0] {
 		r.Slow(75 * time.Millisecond)
-		r.Narrow(400_000)
+		r.Narrow(200_000)
 	}
 	m := watchMachine(t, l.Proxies[0], l.Masters, lab.Self())
 	m.limit, m.before = 200*time.Millisecond, 5*time.Second

@@ -80,7 +80,7 @@ class Lock:
                 self.until = sent + self.proxies.ask(self.patience, *command)[1] / 1000  # lost: 0
                 return
             except redis.RedisError:
-                if self.ended.wait(self.ttl / 20_000):
+                if self.ended.wait(max(0, min(self.ttl / 20_000, self.until - time.monotonic()))):
                     return
 
     def _renew(self):
