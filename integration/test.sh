@@ -97,12 +97,12 @@ go list ./... >"$scratch/packages"
 # processor, so the packages run at once: one after the other they would end last, with a processor
 # idle.
 #
-# Why 150 seeds: they are always the same, so they show only whether a change broke something that
+# Why 75 seeds: they are always the same, so they show only whether a change broke something that
 # worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
 # tries new seeds, and lets TestModel visit five times as many states as here. TestSeedReplays is left
 # to a quiet machine: on a busy one the scheduler changes the order of goroutines.
 step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-150}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v -skip '^TestSeedReplays$' \
+QUORUM_SEEDS="${QUORUM_SEEDS:-75}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v -skip '^TestSeedReplays$' \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches_run=$!
 

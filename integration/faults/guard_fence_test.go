@@ -34,7 +34,7 @@ func TestFencesRiseAfterWipes(t *testing.T) {
 		}
 	}
 	lockAll("at first")
-	for n, masters := range [][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters} {
+	for n, masters := range lab.Long([][]*lab.Redis{l.Masters[:2], l.Masters}, [][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters}) {
 		for _, w := range losses()[:3] { // after the fourth kind of loss these would lose no more
 			what := fmt.Sprintf("%d masters: %s (round %d)", len(masters), w.name, n)
 			var wiped []func()
@@ -114,7 +114,7 @@ func clockFence() int { return int(time.Now().UnixMilli() << 11) }
 // the deployment is new. Twenty times in a row.
 func TestNewDeploymentNeedsNoQuarantine(t *testing.T) {
 	t.Parallel()
-	for range 20 {
+	for range lab.Long(5, 20) {
 		l := lab.Start(t, lab.Config{Proxies: -1})
 		proxies := l.StartProxies(t, 3)
 		for i, p := range proxies {

@@ -77,7 +77,7 @@ func TestExclusionWhileMajoritiesForget(t *testing.T) {
 	lab.WaitAllVote(t, l, desk)
 	end := startClients(t, l, stormPlan{clients: 12, keys: 8, minTTL: 300 * time.Millisecond, maxTTL: maxTTL},
 		lab.SeedOf(t, uint64(time.Now().UnixNano())))
-	for _, n := range []int{3, 4, 5} {
+	for _, n := range lab.Long([]int{3, 5}, []int{3, 4, 5}) {
 		for _, lose := range []func(*lab.Redis){
 			func(s *lab.Redis) { s.Must(t, "FLUSHALL") },
 			func(s *lab.Redis) { s.RestartEmpty(t) },

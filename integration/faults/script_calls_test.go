@@ -107,7 +107,7 @@ func lockAndUnlockOnce(t testing.TB, first, last *lab.Client, key string, held t
 // of which it has 5,000 locks. Its return costs the other masters no scripts.
 func TestReturnOfMasterCostsOthersNoScripts(t *testing.T) {
 	t.Parallel()
-	const held, others = 5000, 55_000
+	held, others := lab.Long(1000, 5000), lab.Long(11_000, 55_000)
 	a := startAbsence(t)
 	tokens := a.lockEverywhere("held-", held)
 	a.pause()
@@ -126,7 +126,7 @@ func TestReturnOfMasterCostsOthersNoScripts(t *testing.T) {
 // back, it gets these locks, and each costs the other masters one script at most.
 func TestTopUpCostsOthersOneScript(t *testing.T) {
 	t.Parallel()
-	const locks = 20_000
+	locks := lab.Long(5000, 20_000)
 	a := startAbsence(t)
 	a.pause()
 	tokens := a.lock("held-", locks)

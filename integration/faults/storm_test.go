@@ -67,7 +67,7 @@ func stormPlans() map[string]stormPlan {
 			minTTL: 30 * time.Second, maxTTL: time.Minute, tidy: true},
 	}
 	for name, plan := range plans {
-		plan.lasts, plan.vanishing = 20*time.Second, 6
+		plan.lasts, plan.vanishing = lab.Long(8*time.Second, 20*time.Second), 6
 		if !plan.tidy {
 			plan.sessions, plan.minTTL, plan.maxTTL = 4, 300*time.Millisecond, 2*time.Second
 		}

@@ -15,8 +15,8 @@ import (
 func TestRunHoldRunsOnceInAnInterval(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
-	const machines, rounds, hold = 10, 20, 3 * time.Second
-	for round := range rounds {
+	const machines, hold = 10, 3 * time.Second
+	for round := range lab.Long(5, 20) {
 		flags := fmt.Sprintf("--quiet --conflict-exit-code 0 --addr %s --key job-%d --hold %v",
 			c.Addr, round, hold)
 		start := time.Now()
