@@ -146,9 +146,9 @@ matching() { grep -E "$1" "$scratch/packages"; }
 	# goroutines share state.
 	shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
 	searched='/quorum/internal/(admission|model.*|sim)$'
-	servers='/integration/(adopt|attacks|clients.*|docs|load|locks|operations|relay)$'
+	longest='/integration/(faults|clients|locks|relay)$' # these begin first
+	servers='/integration/(adopt|attacks|clients/.*|docs|load|operations)$'
 	raced='/integration/sessions$'
-	longest='/integration/faults$'
 	tests $(grep -vE "$shared|$searched|$servers|$raced|$longest" "$scratch/packages")
 	tests -race $(matching "$shared")
 	tests -race -parallel 6 $(matching "$raced")
