@@ -5,8 +5,8 @@ import "time"
 const (
 	minWindow = 64   // fills a packet: with fewer a master does more work for each lock
 	maxWindow = 4096 // of masters far away
-	// windowSlack is how much longer than the way to the masters an attempt may take: by queues on
-	// the way and in the masters. More attempts at a time would only make these queues longer.
+	// windowSlack is how much longer than the way to the masters an attempt may take at least: by
+	// queues on the way and in the masters. More attempts at a time would only make these longer.
 	windowSlack = 20 * time.Millisecond
 )
 

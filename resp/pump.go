@@ -122,7 +122,7 @@ func (p *pump) watchEnded(stopped error) error {
 func (p *pump) next() error {
 	s := p.s
 	s.in.ahead.stop()
-	if err := s.in.ahead.inputEnded(); err != nil { // bytes that are left came before the last reply
+	if err := s.in.ahead.readErr(); err != nil { // bytes that are left came before the last reply
 		p.delivery.inputEnded(err, s.client)
 	}
 	for {
@@ -328,7 +328,7 @@ func (p *pump) read(b []byte) (n int, ev scan.Event) {
 func (p *pump) event(t *pass, ev scan.Event) {
 	switch ev {
 	case scan.Notable:
-		if p.notable(); p.step == stepReset { // it is sent when EndReset was reported
+		if p.noteNotable(); p.step == stepReset { // it is sent when EndReset was reported
 			p.s.up.unsent = append(p.s.up.unsent, t.take(t.at)...)
 		}
 	case scan.Done:
@@ -365,11 +365,11 @@ func (p *pump) count() {
 	}
 }
 
-// notable notes a request that may change the connection's standing, and counts the plain ones
-// before it.
-func (p *pump) notable() {
+// noteNotable notes a request that may change the connection's standing, and counts the plain
+// ones before it. Without an upstream it refuses the request.
+func (p *pump) noteNotable() {
 	s := p.s
-	p.req.Ended-- // it is counted below
+	p.req.Ended-- // Note counts it, unless it subscribes
 	p.count()
 	switch {
 	case s.up.failed != nil && p.req.Kind == scan.KindQuit:

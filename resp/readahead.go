@@ -266,8 +266,8 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	return true, nil
 }
 
-// inputEnded returns why the client sends no more; nil: it may.
-func (a *readAhead) inputEnded() error {
+// readErr returns why nothing more is read from the client; nil: it is. Earlier bytes may wait.
+func (a *readAhead) readErr() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err

@@ -65,25 +65,28 @@ func TestMarkersAreCountedAsErrors(t *testing.T) {
 	r := startRelay(t, network, addr, nil)
 	c := r.dial()
 	const own = "$5\r\nown:a\r\n"
+	sum := uint64(0)
 	for _, step := range []struct {
 		name         string
 		send, expect string
-		markers      uint64 // since the start
+		least, most  uint64 // markers
 	}{
-		{"no lock command", "PING\r\n", "+PONG\r\n", 0},
-		{"the first one", "LOCK a 1\r\n", own, 3},
-		{"nothing has changed", "LOCK a 1\r\n", own, 3},
-		{"a reply is missing", "PING\r\nLOCK a 1\r\n", "+PONG\r\n" + own, 4},
+		{"no lock command", "PING\r\n", "+PONG\r\n", 0, 0},
+		{"the first one", "LOCK a 1\r\n", own, 3, 3},
+		{"nothing has changed", "LOCK a 1\r\n", own, 0, 0},
+		{"a reply is missing, or has just come", "PING\r\nLOCK a 1\r\n", "+PONG\r\n" + own, 0, 1},
 		{"after SUBSCRIBE", "SUBSCRIBE a\r\nUNSUBSCRIBE a\r\nLOCK a 1\r\n",
-			"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n" + own, 7},
+			"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n" + own, 3, 3},
 	} {
 		c.send(step.send)
 		c.expect(step.expect)
-		if got := r.server.Stats().Markers; got != step.markers {
-			t.Errorf("%s: got %d markers, want %d", step.name, got, step.markers)
+		before := sum
+		sum = r.server.Stats().Markers
+		if got := sum - before; got < step.least || got > step.most {
+			t.Errorf("%s: got %d markers, want %d to %d", step.name, got, step.least, step.most)
 		}
-		if got := errorsOf(t, network, addr); got != step.markers {
-			t.Errorf("%s: got errorstat_ERR %d, want %d as markers", step.name, got, step.markers)
+		if got := errorsOf(t, network, addr); got != sum {
+			t.Errorf("%s: got errorstat_ERR %d, want %d as markers", step.name, got, sum)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (s *storm) begin() {
 		}
 	}
 	for _, i := range others[s.proxies[1].g.majority()-len(s.dual):] {
-		s.cutOff(s.proxies[1], i)
+		s.toggleCut(s.proxies[1], i)
 	}
 	if s.IntN(4) > 0 {
 		s.flip()
@@ -138,7 +138,7 @@ func (s *storm) flip() {
 		}
 		m.broken, l.flaky, m.hangs = false, false, nil
 	case l.cut || k == 0:
-		s.cutOff(p, s.focus)
+		s.toggleCut(p, s.focus)
 		return
 	case k == 1:
 		m.hangs = p
@@ -150,7 +150,8 @@ func (s *storm) flip() {
 	s.note("%s refuses writes: %v, to proxy %d: %v, hangs: %v", m.name, m.broken, p.n, l.flaky, m.hangs != nil)
 }
 
-func (s *storm) cutOff(p *wProxy, i int) {
+// toggleCut cuts the link between a proxy and a master, or mends it.
+func (s *storm) toggleCut(p *wProxy, i int) {
 	l := &p.lanes[i]
 	if l.cut = !l.cut; l.cut {
 		p.disconnect(i)
@@ -182,7 +183,7 @@ func (s *storm) trouble() {
 			s.leave(any)
 		}
 	case 0, 1, 2:
-		s.cutOff(p, any)
+		s.toggleCut(p, any)
 	case 3, 4, 5:
 		m.broken, m.mended = !m.broken, s.now
 		s.note("%s refuses writes: %v", m.name, m.broken)
@@ -250,7 +251,7 @@ func (s *storm) relief() {
 			m.broken, m.mended = false, s.now
 			s.note("%s can be written", m.name)
 		case l.cut:
-			s.cutOff(p, i)
+			s.toggleCut(p, i)
 		case m.hangs != nil:
 			m.hangs = nil
 			s.note("%s does not hang", m.name)

@@ -125,7 +125,8 @@ func (m *Master) Resume() {
 	})
 }
 
-// Stop kills the process: connections break. Start brings it back with the same run_id and data.
+// Stop makes the server unreachable: connections break, and commands that have not run never do.
+// The process lives on: run_id, data and scripts stay.
 func (m *Master) Stop() {
 	m.Set(func() {
 		m.down = true

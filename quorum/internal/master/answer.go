@@ -131,7 +131,7 @@ func (c *conn) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 		c.resultLocked(e, said, now)
 	}
 	switch {
-	case !l.packets.loaded || code == codeNoScript: // others wait for this answer: see idleLocked
+	case !l.packets.loaded || code == codeNoScript: // others wait for this answer: see packets.idle
 		l.packets.loaded = ok
 		c.wakeLocked()
 	case shared && code == codeNoPerm:

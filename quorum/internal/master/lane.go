@@ -91,9 +91,9 @@ func (l *Lane) AskFull(op wire.Op, to Receiver) error {
 // socket does not take at once. A caller that queues several operations flushes once after them,
 // so that requests of many callers travel together.
 //
-// For the same reason one packet is on its way at a time: operations queued after it wait for the
-// Flush that follows its answer. If that takes too long, the caller must call Flush again after
-// left; 0: the queue is empty or being written.
+// For the same reason operations that are queued while several wait for their answers are written
+// by the Flush that follows these answers. If that takes too long, the caller must call Flush again
+// after left; 0: the queue is empty or being written.
 func (l *Lane) Flush() (left time.Duration) {
 	l.mu.Lock()
 	if left = l.packets.wait(&l.queue, l.cfg.clock()); left > 0 {

@@ -255,7 +255,7 @@ func TestConnectionLostSaysWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A closing lane takes no operations but releases, and reports when they are answered.
+// A closing lane takes no operations but releases, and reports each answer.
 func TestClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)

@@ -240,7 +240,8 @@ func (c *Conn) MayBlock() bool {
 	return c.blocking > 0 && !(c.Countable() && c.received.Load() >= c.blocking)
 }
 
-// Note takes a notable request that is about to be forwarded, and counts its reply.
+// Note takes a notable request that is about to be forwarded, and counts its reply, unless it
+// subscribes.
 func (c *Conn) Note(req *scan.Requests) (effect Effect) {
 	if !c.MayBlock() {
 		c.blocking = 0 // later this may not be known
