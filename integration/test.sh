@@ -51,7 +51,7 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Searches, which compute, run in the background with the lowest priority: they use the processor time
+# Searches, which compute, run in the background with a lower priority: they use the processor time
 # that the tests of real servers leave, which mostly wait. All else runs in turn. More at once would
 # take longer: servers that wait for a processor are asked more often whether they are ready.
 
@@ -102,7 +102,7 @@ go list ./... >"$scratch/packages"
 # tries new seeds, and lets TestModel visit five times as many states as here. TestSeedReplays is left
 # to a quiet machine: on a busy one the scheduler changes the order of goroutines.
 step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-75}" timeout 1h nice -n 19 go test -vet=off -p 3 -count=1 -timeout 40m -v -skip '^TestSeedReplays$' \
+QUORUM_SEEDS="${QUORUM_SEEDS:-75}" timeout 1h nice -n 5 go test -vet=off -p 3 -count=1 -timeout 40m -v -skip '^TestSeedReplays$' \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches_run=$!
 

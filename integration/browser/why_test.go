@@ -19,9 +19,10 @@ func TestWhy(t *testing.T) {
 	addr := lab.FreeAddr(t)
 	l := lab.Start(t, lab.Config{Masters: 5, Relays: true, Flags: []string{"--max-ttl", "60s", "--admin-commands", "on"}, Proxies: 1})
 	first := l.StartProxy(t, "--admin-listen", addr)
-	first.WaitVoting(t)
 	d := &deployment{l, "http://" + addr + "/"}
 	holder, other := lab.Dial(t, first.Addr), lab.Dial(t, d.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, holder)
+	lab.WaitAllVote(t, l, other)
 	for i := range 190 {
 		holder.Do("LOCK", fmt.Sprintf("order:%03d", i), "60s", "SESSION", "OWNER", fmt.Sprintf("shop-%d", i%17))
 	}

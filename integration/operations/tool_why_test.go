@@ -52,8 +52,8 @@ func TestWhyAddsUpProxies(t *testing.T) {
 	c := lab.StartCluster(t, 5, "--admin-commands", "on")
 	page := lab.FreeAddr(t)
 	second := lab.StartProxy(t, slices.Concat(c.Flags, []string{"--admin-listen", page})...)
-	second.WaitVoting(t)
 	holder := lab.Dial(t, second.Addr)
+	lab.WaitStates(t, holder, lab.Patience, "voting", "voting", "voting", "voting", "voting")
 	holder.WantToken("LOCK", "job", "50s", "OWNER", "first")
 	near, far := lab.Dial(t, c.Addr), lab.Dial(t, second.Addr)
 	wait := func(addr, label string, ask *lab.Client, n int, more ...string) {
