@@ -111,9 +111,7 @@ func (w *waiting) wait() (protocol.Decision, error) {
 		case <-w.silent:
 			if w.staysSilent() {
 				s.proto.GiveUp()
-				if s.up.polled != nil {
-					s.up.polled.Requeue() // the copier may hold back bytes that look like an answer
-				}
+				s.up.judgeAgain()
 				return protocol.Forward, nil
 			}
 		case <-w.ended:

@@ -148,3 +148,27 @@ func TestInlineArgumentsAreNotKept(t *testing.T) {
 		t.Errorf("%d arguments are kept for as long as the connection lives", n)
 	}
 }
+
+// TestLastReplyBeforeSilence: the last reply before replies are off may look like the refusal of a
+// query. It reaches the client although no bytes follow it, whatever reads the upstream.
+func TestLastReplyBeforeSilence(t *testing.T) {
+	network, addr := startRedis(t)
+	for name, dial := range map[string]func(net.Conn) net.Conn{
+		"a loop":      func(c net.Conn) net.Conn { return c },
+		"a goroutine": func(c net.Conn) net.Conn { return struct{ net.Conn }{c} }, // as with TLS
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startRelay(t, network, addr, func(o *Options) {
+				o.Dial = func(ctx context.Context) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, network, addr)
+					return dial(c), err
+				}
+			})
+			c := r.dial()
+			c.send("MULTI\r\nEVAL \"return redis.error_reply('NOAUTH x')\" 0\r\nEXEC\r\nCLIENT REPLY OFF\r\nLOCK k 1000\r\n")
+			c.expect("+OK\r\n+QUEUED\r\n*1\r\n-NOAUTH x\r\n")
+			c.send("CLIENT REPLY ON\r\nLOCK k 1000\r\n")
+			c.expect("+OK\r\n$5\r\nown:k\r\n")
+		})
+	}
+}

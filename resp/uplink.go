@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,15 @@ func (u *uplink) forward(b []byte, onLoop bool) (err error) {
 		_, err = u.conn.Write(b)
 	}
 	return err
+}
+
+// judgeAgain makes the copier look again at bytes that it holds back because they look like an answer.
+func (u *uplink) judgeAgain() {
+	if u.polled != nil {
+		u.polled.Requeue()
+		return
+	}
+	u.conn.SetReadDeadline(time.Unix(1, 0)) // wakes copier.run
 }
 
 // flush writes the bytes that were kept. It may block.
@@ -144,6 +154,11 @@ func (c *copier) run(stopped error) {
 	if polled == nil {
 		for stopped == nil && c.err == nil {
 			stopped = netpoll.Receive(up, &c.in, c.relayOnGoroutine)
+			if errors.Is(stopped, os.ErrDeadlineExceeded) { // by judgeAgain
+				up.SetReadDeadline(time.Time{})
+				stopped = nil
+				c.relay(false)
+			}
 		}
 	}
 	for stopped == nil && c.err == nil {
@@ -153,7 +168,11 @@ func (c *copier) run(stopped error) {
 		}
 		n, err := polled.ReadInto(&c.in)
 		if stopped = err; n == 0 && err == nil {
+			held := len(c.in.Bytes()) > 0
 			c.watch()
+			if held { // judgeAgain has no effect before watch
+				polled.Requeue()
+			}
 			return
 		}
 	}
