@@ -99,7 +99,7 @@ function ageCell(cell, lock) {
 }
 
 function leftCell(cell, lock) {
-  cell.title = lock.ttl_ms < 0 || lock.granted_ttl_ms ? '' : 'its ttl is not known: granted through another proxy, too long ago, or before many others';
+  cell.title = lock.ttl_ms < 0 || lock.granted_ttl_ms ? '' : 'its ttl is not known: granted through another proxy, too long ago, or before others';
   if (cell.bar) return;
   cell.text = el('span');
   cell.bar = el('div', 'bar', el('i'));

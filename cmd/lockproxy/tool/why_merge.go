@@ -11,8 +11,8 @@ import (
 )
 
 // mergeWhy returns the best answer as it is now, with additions from the others. A full answer is
-// better than that of LOCKINFO, then one with a quorum, then the first. ok is false if no proxy
-// answered.
+// better than that of LOCKINFO, then one with a quorum, then a certain one, then the first. ok is
+// false if no proxy answered.
 func mergeWhy(answers []whyAnswer, now time.Time) (report whyReport, ok bool) {
 	var good []*whyAnswer
 	for i := range answers {
@@ -26,8 +26,10 @@ func mergeWhy(answers []whyAnswer, now time.Time) (report whyReport, ok bool) {
 	rank := func(a *whyAnswer) int {
 		switch {
 		case a.Limited != "":
-			return 2
+			return 3
 		case !a.why.Quorum:
+			return 2
+		case a.why.Error != "":
 			return 1
 		}
 		return 0

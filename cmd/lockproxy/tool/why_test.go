@@ -66,6 +66,10 @@ func TestMergeWhy(t *testing.T) {
 	if _, ok := mergeWhy([]whyAnswer{dead}, time.Now()); ok {
 		t.Error("no answer is an answer")
 	}
+	uncertain := answerOf("uncertain", func(w *stat.Why) { w.Error = "NOQUORUM" })
+	if r, _ := mergeWhy([]whyAnswer{uncertain, best}, time.Now()); r.Asked != best.why.Asked {
+		t.Errorf("got the answer of %q, want the certain one of %q", r.Asked, best.why.Asked)
+	}
 	if r, _ := mergeWhy([]whyAnswer{limited, minority}, time.Now()); r.Asked != "minority" {
 		t.Errorf("%+v; LOCKINFO alone is the last choice", r.Why)
 	}

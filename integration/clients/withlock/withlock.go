@@ -43,8 +43,8 @@ func Connect(options redis.Options, addrs ...string) Proxies {
 	}
 }
 
-// Do runs work under the lock of key and renews it. It waits at most wait, or returns ErrTaken. It
-// tries once with 0. A lost lock ends work's context with the cause ErrLost, which Do returns, too.
+// Do runs work under the lock of key, and renews it. It waits at most wait (0: one try, or three if
+// proxies fail), or returns ErrTaken. If the lock is lost, ErrLost ends work's context; Do returns it.
 func (ask Proxies) Do(ctx context.Context, key string, ttl, wait time.Duration,
 	work func(ctx context.Context, fence int64) error) error {
 	start, ms, granted, err := time.Now(), ttl.Milliseconds(), any(nil), error(nil)
@@ -55,7 +55,7 @@ func (ask Proxies) Do(ctx context.Context, key string, ttl, wait time.Duration,
 			words = append(words, "WAIT", max(1, min(step, wait-time.Since(start)).Milliseconds()))
 		}
 		granted, err = ask(ctx, step+time.Second, words...)
-		over := time.Since(start) >= wait && (tries > 1 || errors.Is(err, ErrTaken))
+		over := time.Since(start) >= wait && (tries > 2 || errors.Is(err, ErrTaken))
 		passing := redis.HasErrorPrefix(err, "NOQUORUM") || redis.HasErrorPrefix(err, "TRYAGAIN")
 		if err != nil && (over || ctx.Err() != nil || redis.HasErrorPrefix(err, "") && !passing) {
 			return fmt.Errorf("%q: %w", key, err)
