@@ -178,8 +178,14 @@ function again() {
   else ask();
 }
 
+// wanted returns the key in the address; null: there is none.
+function wanted() {
+  const at = /^#why=(.+)$/.exec(location.hash);
+  return at && at[1].replace(/[&+;]/g, encodeURIComponent);
+}
+
 function follow() {
-  const at = /^#why=(.+)$/.exec(location.hash), key = at && at[1].replace(/[&+;]/g, encodeURIComponent);
+  const key = wanted();
   if (asked !== null && asked === key) return;
   clearTimeout(timer);
   if (!key) {
@@ -208,7 +214,7 @@ function readable(key) {
 
 export function start() {
   $('why').addEventListener('close', () => {
-    if (asked !== null) history.pushState(null, '', location.pathname + location.search);
+    if (asked !== null && asked === wanted()) history.pushState(null, '', location.pathname + location.search);
     follow();
   });
   $('why-close').addEventListener('click', () => $('why').close());

@@ -107,6 +107,12 @@ func testWhy(t *testing.T, p *tab) {
 		p.do(chromedp.KeyEvent("\x1b"))
 		p.wait("the end of the dialog", `!document.querySelector('#why').open`)
 	}
+	eval[bool](p, `(document.querySelector('#waiting td.key a').click(), true)`)
+	p.wait("the dialog again", `document.querySelector('#why').open`)
+	eval[bool](p, `(document.querySelector('#why').close(), location.hash = 'why=another', true)`) // before the browser reports the close
+	p.wait("a key that is asked for while the dialog closes", `document.querySelector('#why').open && document.querySelector('#why-key').innerText === 'another'`)
+	p.do(chromedp.KeyEvent("\x1b"))
+	p.wait("the end of the dialog", `!document.querySelector('#why').open`)
 }
 
 // testSlow: a slow master is a problem with a next step and a link to its alert.
