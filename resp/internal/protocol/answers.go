@@ -47,10 +47,9 @@ func line(b []byte) (text []byte, long bool) {
 }
 
 // judge decides about the frame that begins with b, or if nested is set about an element of one,
-// while q is pending. received is the number of replies before it. If n is positive, the first n
-// bytes are removed at once; otherwise the frame is. answered is the number of the query whose
-// answers are complete with it; 0: none.
-func (a *answers) judge(qs *queries, q *query, b []byte, nested bool, received uint64) (v verdict, n int, answered uint64) {
+// while q is pending. If n is positive, the first n bytes are removed at once; otherwise the frame
+// is. answered is the number of the query whose answers are complete with it; 0: none.
+func (a *answers) judge(qs *queries, q *query, b []byte, nested bool) (v verdict, n int, answered uint64) {
 	if b[0] == '-' {
 		text, long := line(b)
 		if text == nil && !long {
@@ -60,7 +59,7 @@ func (a *answers) judge(qs *queries, q *query, b []byte, nested bool, received u
 			return remove, len(text), a.marker(qs, q, role, number)
 		}
 		if a.stage == closed && bytes.HasPrefix(text, []byte("-NOAUTH")) {
-			return a.refused(qs, q, b, received)
+			return a.refused(qs, q, b)
 		}
 	}
 	if nested || a.stage == closed {
@@ -143,15 +142,14 @@ func (a *answers) complete(qs *queries, q *query, number uint64) uint64 {
 
 // refused looks for the answers of an upstream that wants a login first, at the front of b: it
 // refuses each request of the query with -NOAUTH, except HELLO's marker.
-func (a *answers) refused(qs *queries, q *query, b []byte, received uint64) (v verdict, n int, answered uint64) {
+func (a *answers) refused(qs *queries, q *query, b []byte) (v verdict, n int, answered uint64) {
 	if q.lines == 0 {
 		return pass, 0, 0
 	}
-	last := q.givenUp && received < q.before // b may be the last bytes that come for long: replies are off
 	for i := range q.lines + 2 {
 		text, long := line(b[n:])
 		switch {
-		case text == nil && !long && !last && (n == len(b) || b[n] == '-'):
+		case text == nil && !long && !q.givenUp && (n == len(b) || b[n] == '-'):
 			return wait, 0, 0
 		case text == nil:
 			return pass, 0, 0

@@ -165,7 +165,7 @@ func (c *Conn) Ask() (request []byte, number uint64) {
 		user:         c.options.AskUser || c.options.Facts().GuestsLimited,
 		skip:         c.changes.has(skipNext),
 		withoutHello: c.withoutHello,
-	}, c.sent.Load())
+	})
 	return request, c.queries.last.number
 }
 

@@ -37,7 +37,6 @@ type query struct {
 	hello   digits
 	markers uint64 // requests of it that are markers
 	lines   int    // requests of it that an upstream which wants a login refuses before HELLO's marker
-	before  uint64 // replies expected to all requests before it
 	givenUp bool   // the pump does not wait for it any more
 }
 
@@ -99,10 +98,9 @@ func (q *query) put(b []byte, role byte) []byte {
 	return fmt.Appendf(b, "%0*d%c\r\n", numberDigits, q.number, role)
 }
 
-// ask makes the next query and returns its requests. before is the number of replies expected to all
-// requests before it.
-func (qs *queries) ask(what asks, before uint64) []byte {
-	q := &query{number: 1, asks: what, hello: randomDigits(), before: before}
+// ask makes the next query and returns its requests.
+func (qs *queries) ask(what asks) []byte {
+	q := &query{number: 1, asks: what, hello: randomDigits()}
 	if qs.last == nil {
 		q.secret = randomDigits()
 	} else {
@@ -133,9 +131,8 @@ func (qs *queries) ask(what asks, before uint64) []byte {
 	return b
 }
 
-// giveUp ends the waiting for the pending query. Its answers are still removed if they come, but as
-// long as a reply to an earlier request may be missing, no bytes are held back to recognise them:
-// they may be the last that come for long.
+// giveUp ends the waiting for the pending query. Its answers are still removed if they come, but
+// no bytes are held back to recognise them: they may be the last that come for long.
 func (qs *queries) giveUp() {
 	if q := qs.pending.Load(); q != nil {
 		given := *q

@@ -233,32 +233,6 @@ func (tt *queryCase) play(t *testing.T, how string, next func(left int) int) (si
 	return h.size
 }
 
-// TestGivenUpHoldsBackWhatIsNotOwed: the upstream refuses CLIENT REPLY OFF and the query, because it
-// wants a login, and does so slowly, so the wait ends meanwhile. The client gets the refusal of OFF
-// and none of the query. If a reply is owed, the same bytes are the client's.
-func TestGivenUpHoldsBackWhatIsNotOwed(t *testing.T) {
-	for _, tt := range []struct {
-		name, text string
-		owed       uint64
-	}{
-		{"the refusal of OFF", "{ask}" + noAuth + "{giveUp}«" + noAuth + noHello + optionError + noAuth + "»+OK\r\n", 1},
-		{"given up amid the answers", "{ask}" + noAuth + "«" + noAuth + "»{giveUp}«" + noHello + optionError + noAuth + "»+OK\r\n", 1},
-		{"a reply before replies are off", "{ask}" + noAuth + "{giveUp}", 2},
-		{"two replies before replies are off", "{ask}" + noAuth + noAuth + "{giveUp}", 3},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for n := 1; n < 300; n++ {
-				h := hearingOf(tt.owed)
-				h.play(full, tt.text, func(int) int { return n })
-				h.read("") // as when the pump gives up
-				if string(h.client) != h.want {
-					t.Fatalf("in pieces of %d: the client got\n%q, want\n%q", n, h.client, h.want)
-				}
-			}
-		})
-	}
-}
-
 // TestLateAnswerIsNotTaken: the copier never waits for the pump, which may have given up any
 // number of times.
 func TestLateAnswerIsNotTaken(t *testing.T) {
@@ -288,13 +262,13 @@ func TestQueryRequests(t *testing.T) {
 		{asks{standing: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" +
 			option + end},
 	} {
-		got := string(h.conn.queries.ask(tt.asks, 0))
+		got := string(h.conn.queries.ask(tt.asks))
 		if want := h.names().Replace(tt.want); got != want {
 			t.Errorf("%+v: asked with\n%q, want\n%q", tt.asks, got, want)
 		}
 	}
 	last := *h.conn.queries.last
-	h.conn.queries.ask(asks{standing: true}, 0)
+	h.conn.queries.ask(asks{standing: true})
 	if next := h.conn.queries.last; last.secret == last.hello || last.secret == newAsked().last.secret ||
 		next.hello == last.hello || next.secret != last.secret {
 		t.Errorf("secrets %s, %s and then %s, %s", last.secret, last.hello, next.secret, next.hello)
@@ -304,7 +278,7 @@ func TestQueryRequests(t *testing.T) {
 // newAsked returns queries of which one was asked.
 func newAsked() *queries {
 	var qs queries
-	qs.ask(asks{}, 0)
+	qs.ask(asks{})
 	return &qs
 }
 
@@ -325,14 +299,11 @@ type hearing struct {
 	deaf    bool     // no pump takes the answers
 }
 
-func newHearing() *hearing { return hearingOf(1000) }
-
-// hearingOf is newHearing on a connection whose upstream owes so many replies.
-func hearingOf(owed uint64) *hearing {
+func newHearing() *hearing {
 	h := &hearing{between: true}
 	h.conn.Init(Options{Facts: func() Facts { return Facts{} }})
 	h.conn.Connected("10.0.0.1:5000")
-	h.conn.Expect(owed)
+	h.conn.Expect(1000)
 	h.reader = NewReader(&h.conn)
 	return h
 }
@@ -370,7 +341,7 @@ func (h *hearing) play(a asks, text string, next func(left int) int) {
 		text = text[at:]
 		switch rest, ok := strings.CutPrefix(part, "{ask}"); {
 		case ok:
-			qs.ask(a, h.conn.Sent())
+			qs.ask(a)
 			part = rest
 		case strings.HasPrefix(part, "{giveUp}"):
 			qs.giveUp()

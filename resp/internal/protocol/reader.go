@@ -46,7 +46,7 @@ func (r *Reader) Split(b []byte) Part {
 	for s.at < len(b) && !r.frames.Broken() {
 		q := r.conn.queries.pending.Load()
 		if q != nil && r.frames.AtElement() && (r.frames.Inside() || r.answers.stage != answering) {
-			v, n, answered := r.answers.judge(&r.conn.queries, q, b[s.at:], r.frames.Inside(), s.received)
+			v, n, answered := r.answers.judge(&r.conn.queries, q, b[s.at:], r.frames.Inside())
 			if v == wait {
 				break
 			}
