@@ -42,7 +42,8 @@ func (o *operators) why(c *call) {
 }
 
 // Why returns all that this proxy and the masters that answer know about key: holder and waiters.
-// If masters hang it takes a second, and twice master-timeout more for a foreign key. Its only error is context.Cause(ctx).
+// If masters hang it takes a second, and twice master-timeout more for a foreign key. Its only error
+// is context.Cause(ctx).
 func (o *operators) Why(ctx context.Context, key string) (stat.Why, error) {
 	v, err := o.opts.Inspector.View(ctx, key)
 	if err != nil {

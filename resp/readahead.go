@@ -266,7 +266,7 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	return true, nil
 }
 
-// readErr returns why nothing more is read from the client; nil: it is. Earlier bytes may wait.
+// readErr returns why the reader has stopped; nil: it has not. Bytes that it read may still wait.
 func (a *readAhead) readErr() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

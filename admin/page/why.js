@@ -99,7 +99,7 @@ function verdict(w) {
   case 'shared': return w.holders > 1 ? `${number(w.holders)} readers share it, the latest is ${who}.` : `A reader holds it: ${who}.`;
   case 'limit': return `${plural(w.holders, 'holder has a slot', 'holders have slots')}, the latest is ${who}.`;
   }
-  return `${who} holds it.`;
+  return `${who} ${w.error ? 'may hold' : 'holds'} it.`;
 }
 
 function fact(name, text, more) {
@@ -214,6 +214,7 @@ function readable(key) {
 
 export function start() {
   $('why').addEventListener('close', () => {
+    if ($('why').open) return; // for another key since
     if (asked !== null && asked === wanted()) history.pushState(null, '', location.pathname + location.search);
     follow();
   });

@@ -150,7 +150,7 @@ func testMinority(t *testing.T, p *tab, d *deployment) {
 	p.wait("three down", `document.querySelectorAll('.master[data-state=down]').length === 3`)
 	eval[bool](p, `(document.querySelector('#waiting td.key a').click(), true)`)
 	p.wait("the minority's view", `document.querySelector('#why-minority').checkVisibility() &&
-		document.querySelector('#why-minority').innerText.startsWith('Seen on 2 of 5 masters') && document.querySelector('#why-masters').innerText.match(/refused|closed/)`)
+		document.querySelector('#why-minority').innerText.startsWith('Seen on 2 of 5 masters') && document.querySelector('#why-masters').innerText.match(/refused|closed/) && document.querySelector('#why-verdict').innerText === 'ci-7 may hold it.'`)
 	p.everyWidth(t, "why-minority")
 	p.do(chromedp.KeyEvent("\x1b"))
 	p.wait("the end of the dialog", `!document.querySelector('#why').open`)
