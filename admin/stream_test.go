@@ -168,7 +168,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			return err
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(3 * time.Second))
+		c.SetDeadline(time.Now().Add(30 * time.Second))
 		if _, err = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func testBegunAndGone(t *testing.T, request, granted string,
 // awaitDrain waits until addr refuses connections.
 func awaitDrain(t *testing.T, addr string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			return

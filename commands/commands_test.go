@@ -254,7 +254,7 @@ func serveAt(t *testing.T, network, address string, service *Service, o resp.Opt
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c, server
 }
 
@@ -612,7 +612,7 @@ func testAbandoned(t *testing.T, w way, line string) (asked []string) {
 	c.Close()
 	close(locker.block)
 	want := fmt.Sprintf("abandon %q %v", "job", aToken)
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		locker.mu.Lock()
 		last := locker.asked[len(locker.asked)-1]
 		locker.mu.Unlock()

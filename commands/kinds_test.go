@@ -338,7 +338,7 @@ func TestSharedKeepsSession(t *testing.T) {
 	locker.take()
 	ask(t, c, r, "LOCK", "a", "5s", "KEYS", "2", "b", "c", "SESSION")
 	c.Close()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		locker.mu.Lock()
 		n := len(locker.asked)
 		locker.mu.Unlock()

@@ -198,7 +198,7 @@ func client(t testing.TB, reply string) *redis.Client {
 			ours, theirs := net.Pipe()
 			go func() {
 				defer theirs.Close()
-				theirs.SetDeadline(time.Now().Add(10 * time.Second))
+				theirs.SetDeadline(time.Now().Add(time.Minute))
 				theirs.Read(make([]byte, 4096))
 				io.WriteString(theirs, "-ERR unknown command 'hello'\r\n")
 				theirs.Read(make([]byte, 4096))

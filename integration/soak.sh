@@ -9,5 +9,5 @@
 # INTEGRATION_SEED=... repeats the faults of a run.
 set -eu
 cd "$(dirname "$0")/.."
-export INTEGRATION_SOAK="${1:-10m}"
+export INTEGRATION_LONG=1 INTEGRATION_SOAK="${1:-10m}"
 exec go test -count=1 -timeout 0 -parallel 4 -v -artifacts -run '^TestSoak$' ./integration/faults

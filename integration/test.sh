@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
-searches_run= # a process in the background
-trap '[ -z "$searches_run" ] || kill "$searches_run" 2>/dev/null; rm -rf "$scratch"' EXIT
+runs= # processes in the background
+trap 'kill $runs 2>/dev/null || :; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -51,9 +51,8 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Searches, which compute, run in the background with a lower priority: they use the processor time
-# that the tests of real servers leave, which mostly wait. All else runs in turn. More at once would
-# take longer: servers that wait for a processor are asked more often whether they are ready.
+# Three runs of go test share the processors, because most tests wait most of the time: searches,
+# which compute, with a lower priority; the packages under the race detector; and all others.
 
 # check runs a command that reports failure by its exit code.
 check() {
@@ -84,27 +83,25 @@ if command -v npm >/dev/null; then
 	done
 fi
 
-# Build each binary once for all packages that test it.
+# Build the binary once for all packages that test it.
 step go build
-go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
-export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEGRATION_PLAIN_BINARY="${INTEGRATION_PLAIN_BINARY:-$scratch/lockproxy}"
+go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
+export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy}"
 
-# -count=1, because go test caches results without regard to the binary that these packages test.
-# -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
 
 # The searches run without the race detector, which makes them ten times as slow. Most use one
 # processor, so the packages run at once: one after the other they would end last, with a processor
-# idle.
+# idle. They depend on nothing but their code and QUORUM_*, so go test may cache their results.
 #
-# Why 75 seeds: they are always the same, so they show only whether a change broke something that
+# Why 60 seeds: they are always the same, so they show only whether a change broke something that
 # worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. seeds.sh
-# tries new seeds, and lets TestModel visit five times as many states as here. TestSeedReplays is left
-# to a quiet machine: on a busy one the scheduler changes the order of goroutines.
+# tries new seeds, and searches more of the models. TestSeedReplays is left to a quiet machine: on a
+# busy one the scheduler changes the order of goroutines.
 step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-75}" timeout 1h nice -n 5 go test -vet=off -p 3 -count=1 -timeout 40m -v -skip '^TestSeedReplays$' \
+QUORUM_SEEDS="${QUORUM_SEEDS:-60}" timeout 1h nice -n 5 go test -vet=off -ldflags=-w -p 3 -timeout 40m -v -skip '^TestSeedReplays$' \
 	./quorum/internal/admission ./quorum/internal/model/... ./quorum/internal/sim >"$scratch/searches" 2>&1 &
-searches_run=$!
+searches=$! runs=$!
 
 silent gofmt -l .
 check go mod verify
@@ -129,40 +126,42 @@ for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name 
 done
 check go -C integration/bench test -vet=off .
 
-# tests runs go test with the given arguments.
-tests() {
-	step "go test $*"
-	timeout 1h go test -vet=off -count=1 -timeout 40m "$@" >"$scratch/log" 2>&1 || failures "$scratch/log"
-	cat "$scratch/log"
-}
+# -count=1, because go test caches results without regard to the binary and the servers that most
+# packages test. -vet=off, because go vet has run. -ldflags=-w leaves out what only a debugger needs,
+# and some forty programs are linked.
+tests='timeout 1h go test -vet=off -ldflags=-w -count=1 -timeout 40m'
 
-# matching lists the packages that match a pattern.
-matching() { grep -E "$1" "$scratch/packages"; }
+# A program with the race detector takes three times as much processor time, so it is used where
+# goroutines share state. The whole program runs under it in the tests of cmd/lockproxy. Without
+# GORACE each program sleeps for a second at its end.
+shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
+searched='/quorum/internal/(admission|model.*|sim)$'
+longest='/integration/(faults|clients|operations|relay)$' # these begin first
 
-# Unquoted below, because each word is a package.
+# Unquoted, because each word is a package.
 # shellcheck disable=SC2046
 {
-	# A program with the race detector takes three times as much processor time, so it is used where
-	# goroutines share state.
-	shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
-	searched='/quorum/internal/(admission|model.*|sim)$'
-	longest='/integration/(faults|clients|locks|relay)$' # these begin first
-	servers='/integration/(adopt|attacks|clients/.*|docs|load|operations)$'
-	raced='/integration/sessions$'
-	tests $(grep -vE "$shared|$searched|$servers|$raced|$longest" "$scratch/packages")
-	tests -race $(matching "$shared")
-	tests -race -parallel 6 $(matching "$raced")
-	export INTEGRATION_BINARY="$INTEGRATION_PLAIN_BINARY"
-	tests -p 2 -parallel 6 $(matching "$longest") $(matching "$servers")
+	GORACE=atexit_sleep_ms=20 $tests -race -p 2 $(grep -E "$shared" "$scratch/packages") >"$scratch/raced" 2>&1 &
+	raced=$!
+	$tests -p 2 -parallel 6 $(grep -E "$longest" "$scratch/packages") \
+		$(grep -vE "$shared|$searched|$longest" "$scratch/packages") >"$scratch/others" 2>&1 &
+	others=$!
 }
+runs="$searches $raced $others"
 
-step 'simulation and models'
-status=0
-wait "$searches_run" || status=$?
-searches_run=
-cat "$scratch/searches"
-[ "$status" -eq 0 ] || failures "$scratch/searches"
-[ "$status" -lt 124 ] || failed 'simulation and models: did not end'
+# finish waits for a process, whose output is in the file.
+finish() {
+	step "$1"
+	status=0
+	wait "$2" || status=$?
+	cat "$3"
+	[ "$status" -eq 0 ] || failures "$3"
+	[ "$status" -lt 124 ] || failed "$1: did not end"
+}
+finish 'go test' "$others" "$scratch/others"
+finish 'go test -race' "$raced" "$scratch/raced"
+finish 'simulation and models' "$searches" "$scratch/searches"
+runs=
 
 if [ -s "$scratch/failed" ]; then
 	step failed

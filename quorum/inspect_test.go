@@ -119,7 +119,7 @@ func TestReleaseKeyIsTold(t *testing.T) {
 	q := dialQuorum(t, addrs, patient)
 	var h heard
 	defer q.Watch(t.Context(), "job", h.add)()
-	if !poll(5*time.Second, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
+	if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
 		t.Fatal("not subscribed")
 	}
 	lease := eventually(t, q, "job", time.Minute)
@@ -127,7 +127,7 @@ func TestReleaseKeyIsTold(t *testing.T) {
 	if ok, err := q.ReleaseKey(t.Context(), "job"); !ok || err != nil {
 		t.Errorf("ReleaseKey = %v, %v", ok, err)
 	}
-	if id := ReleaseID(lease.Token.Secret); !poll(5*time.Second, func() bool { return h.count(id) == 3 }) {
+	if id := ReleaseID(lease.Token.Secret); !poll(aWhile, func() bool { return h.count(id) == 3 }) {
 		t.Errorf("told %v, want %s by all", h.ids, id)
 	}
 }

@@ -111,7 +111,7 @@ func TestLimitedLocksFoughtOver(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
-				for range 20 {
+				for range 8 {
 					pool.contend(t, q)
 				}
 			})

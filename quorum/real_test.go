@@ -142,7 +142,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 				lease := eventually(t, proxies[0], key, time.Minute)
 				mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
 			}
-			if c.dead && !poll(5*time.Second, func() bool {
+			if c.dead && !poll(aWhile, func() bool {
 				return proxies[0].Masters()[2].Reason == "gave no answer in 2s"
 			}) {
 				t.Errorf("status %+v", proxies[0].Masters()[2])
@@ -199,11 +199,11 @@ func TestMasterRestarted(t *testing.T) {
 	servers[2].server.Kill()
 	mustRelease(t, q, "job", lease.Token)
 	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
-	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
+	if !poll(aWhile, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 	servers[2].server.Restart(t)
-	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Repairs == 0 }) {
+	if !poll(aWhile, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Repairs == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 }
@@ -336,7 +336,7 @@ func lockWithAll(t *testing.T, s *redisServer, user string) {
 		t.Error("the master remembers no value")
 	}
 	mustRelease(t, q, "job", lease.Token)
-	if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+	if !poll(aWhile, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
 		t.Errorf("heard of %v", h.ids)
 	}
 	stop()

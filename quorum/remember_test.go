@@ -39,7 +39,7 @@ func TestRemember(t *testing.T) {
 		t.Errorf("where one has no hash: %q", got)
 	}
 	first.Close()
-	for end := time.Now().Add(10 * time.Second); other.Masters()[0].State != stat.StateDown &&
+	for end := time.Now().Add(aWhile); other.Masters()[0].State != stat.StateDown &&
 		time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}

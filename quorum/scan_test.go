@@ -145,7 +145,7 @@ func TestScanWithoutMasters(t *testing.T) {
 	}
 	down := func(s *redisServer, i int) {
 		s.server.Kill()
-		if !poll(5*time.Second, func() bool { return q.Masters()[i].State != stat.StateVoting }) {
+		if !poll(aWhile, func() bool { return q.Masters()[i].State != stat.StateVoting }) {
 			t.Fatal("not noticed")
 		}
 	}

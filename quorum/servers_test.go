@@ -39,6 +39,9 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	return s
 }
 
+// aWhile is the limit of poll for what takes milliseconds unless the machine is busy.
+const aWhile = time.Minute
+
 // poll asks f until it says yes or limit has passed.
 func poll(limit time.Duration, f func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -107,7 +110,7 @@ func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum 
 		defer cancel()
 		_ = q.Close(ctx)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), aWhile)
 	defer cancel()
 	if err := q.WaitReady(ctx); err != nil {
 		t.Fatal(err)
@@ -130,7 +133,7 @@ func eventually(t testing.TB, q *Quorum, key string, ttl time.Duration) Lease {
 	t.Helper()
 	var lease Lease
 	var err error
-	if !poll(10*time.Second, func() bool {
+	if !poll(aWhile, func() bool {
 		lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl})
 		return err == nil
 	}) {
@@ -198,7 +201,7 @@ func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {
-		done := poll(15*time.Second, func() bool {
+		done := poll(aWhile, func() bool {
 			for _, st := range q.Masters() {
 				if st.State != stat.StateVoting || st.Repairs != 0 || st.Unanswered != 0 {
 					return false

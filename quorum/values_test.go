@@ -641,7 +641,7 @@ func TestValuesOnRedis(t *testing.T) {
 		}
 		return n
 	}
-	if !poll(5*time.Second, func() bool { return stored() == 3 }) {
+	if !poll(aWhile, func() bool { return stored() == 3 }) {
 		t.Fatalf("stored %d times", stored())
 	}
 	_ = servers[0].Del(t.Context(), "lock:job")
@@ -655,7 +655,7 @@ func TestValuesOnRedis(t *testing.T) {
 		}
 	}
 	refresh(other, time.Minute)
-	if !poll(5*time.Second, func() bool { return stored() == 3 }) {
+	if !poll(aWhile, func() bool { return stored() == 3 }) {
 		t.Fatalf("stored %d times after the top-up", stored())
 	}
 	_, locks, err := q.Scan(t.Context(), 0, "job", 1000)

@@ -183,7 +183,7 @@ func TestScanSeen(t *testing.T) {
 	servers[0].server.Kill()
 	servers[1].server.Kill()
 	var found Page
-	if !poll(10*time.Second, func() bool {
+	if !poll(aWhile, func() bool {
 		found = Page{}
 		for cursor, pages := uint64(0), 0; pages == 0 || cursor != 0; pages++ {
 			page, err := q.ScanSeen(t.Context(), cursor, "", 100)

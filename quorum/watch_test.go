@@ -48,7 +48,7 @@ func TestWatch(t *testing.T) {
 			var job, jobs heard
 			defer q.Watch(t.Context(), "job", job.add)()
 			defer q.Watch(t.Context(), "jobs", jobs.add)()
-			if !poll(5*time.Second, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
+			if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
 				t.Fatalf("subscribed at %d masters", subscribed(t, addrs, "lock:job"))
 			}
 			for i, via := range []*Quorum{other, q, other} {
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 				} else {
 					mustRelease(t, via, "job", lease.Token)
 				}
-				if !poll(5*time.Second, func() bool { return job.count(id) == 3 }) {
+				if !poll(aWhile, func() bool { return job.count(id) == 3 }) {
 					t.Errorf("release %d was told %d times, want by 3 masters", i, job.count(id))
 				}
 			}
@@ -125,18 +125,18 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 20*time.Second, false); err == nil {
 		t.Error("extended a lost lock")
 	}
-	if !poll(5*time.Second, func() bool { return strays(t, servers[0]) == 0 }) {
+	if !poll(aWhile, func() bool { return strays(t, servers[0]) == 0 }) {
 		t.Errorf("%d keys left", strays(t, servers[0]))
 	}
 	if n := published(); n != 0 || h.total() != 0 {
 		t.Errorf("%d PUBLISH, told %v", n, h.ids)
 	}
 	pair()
-	if n := published(); n != 3 || !poll(5*time.Second, func() bool { return h.total() == 3 }) {
+	if n := published(); n != 3 || !poll(aWhile, func() bool { return h.total() == 3 }) {
 		t.Errorf("%d PUBLISH, told %v, want three", n, h.ids)
 	}
 	stop()
-	if !poll(5*time.Second, func() bool { pair(); n := published(); pair(); return published() == n }) {
+	if !poll(aWhile, func() bool { pair(); n := published(); pair(); return published() == n }) {
 		t.Error("still published after stop")
 	}
 	for i, s := range servers {
@@ -161,7 +161,7 @@ func TestOwedReleaseIsTold(t *testing.T) {
 	relay.freeze()
 	mustRelease(t, q, "job", lease.Token)
 	relay.cut(false)
-	if id := ReleaseID(lease.Token.Secret); !poll(5*time.Second, func() bool { return h.count(id) == 3 }) {
+	if id := ReleaseID(lease.Token.Secret); !poll(aWhile, func() bool { return h.count(id) == 3 }) {
 		t.Errorf("told %v, want by all three", h.ids)
 	}
 	for _, s := range servers {
@@ -179,16 +179,16 @@ func TestWatchThroughFaults(t *testing.T) {
 	var h heard
 	stop := q.Watch(t.Context(), "job", h.add)
 	defer stop()
-	if !poll(5*time.Second, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
+	if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
 		t.Fatalf("subscribed at %d masters", subscribed(t, addrs, "lock:job"))
 	}
 	servers[2].server.Kill()
 	lease := eventually(t, q, "job", 20*time.Second)
-	if !poll(5*time.Second, func() bool { return q.Masters()[0].Grants+q.Masters()[1].Grants == 2 }) {
+	if !poll(aWhile, func() bool { return q.Masters()[0].Grants+q.Masters()[1].Grants == 2 }) {
 		t.Fatal("a grant is missing")
 	}
 	mustRelease(t, q, "job", lease.Token)
-	if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 2 }) {
+	if !poll(aWhile, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 2 }) {
 		t.Errorf("told %v", h.ids)
 	}
 	q.Watch(t.Context(), "other", h.add)()
@@ -196,13 +196,13 @@ func TestWatchThroughFaults(t *testing.T) {
 		t.Errorf("woken %d times before it is back", h.count(""))
 	}
 	servers[2].server.Restart(t)
-	if !poll(10*time.Second, func() bool { return h.count("") == 1 }) {
+	if !poll(aWhile, func() bool { return h.count("") == 1 }) {
 		t.Errorf("woken %d times after the subscription was made anew, want once", h.count(""))
 	}
 	lease = eventually(t, q, "job", 20*time.Second)
 	waitDrained(t, []*Quorum{q})
 	mustRelease(t, q, "job", lease.Token)
-	if id := ReleaseID(lease.Token.Secret); !poll(5*time.Second, func() bool { return h.count(id) == 3 }) {
+	if id := ReleaseID(lease.Token.Secret); !poll(aWhile, func() bool { return h.count(id) == 3 }) {
 		t.Errorf("reported %d times by the three", h.count(id))
 	}
 }

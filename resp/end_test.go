@@ -55,8 +55,7 @@ func TestHowItEnded(t *testing.T) {
 					t.Errorf("%s after %q: got %d, want %d", tt.name, before, got, want)
 				}
 			}
-			for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
-			}
+			waitGone(t, r.server)
 			select {
 			case how := <-ends:
 				t.Errorf("%s: another end %d", tt.name, how)

@@ -110,8 +110,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	if how := within(t, "end", ends); how != EndProxy {
 		t.Errorf("it ended as %d, want the proxy", how)
 	}
-	for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
-	}
+	waitGone(t, r.server)
 	if used := aheadUsed.Load(); used != 0 {
 		t.Errorf("%d bytes of the shared memory were not given back", used)
 	}

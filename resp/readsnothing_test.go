@@ -51,14 +51,24 @@ func (r *relay) bytesRead() (sum uint64) {
 var kindsOfRequests = []string{
 	"PING", "AUTH x y", "MULTI", "EXEC", "HELLO 3 AUTH x y", "SUBSCRIBE a", "RESET", "CLIENT REPLY ON",
 	"CLIENT REPLY SKIP", "MONITOR",
-	"BLPOP q 0.001", "XREAD BLOCK 1 STREAMS s $", " ", "EXEC\tx", // with a tab: inline
+	blockingPop, blockingRead, " ", "EXEC\tx", // with a tab: inline
 }
 
-// manyRequests draws requests of the given kinds, after others whose errors block the way back.
+// Each takes Redis over a millisecond.
+const (
+	blockingPop  = "BLPOP q 0.001"
+	blockingRead = "XREAD BLOCK 1 STREAMS s $"
+)
+
+// manyRequests draws requests of the given kinds, after one whose reply fills the way back: it is
+// larger than the buffers of the sockets.
 func manyRequests(random *rand.Rand, kinds []string) string {
-	const errors, count = 16_000, 16_500
+	count := 16_500
+	if kinds[0] == blockingPop || kinds[0] == blockingRead {
+		count = 4000
+	}
 	var b strings.Builder
-	b.WriteString(strings.Repeat(strings.Repeat("u", 128)+" "+strings.Repeat("a", 128)+"\r\n", errors))
+	b.WriteString("*3\r\n$4\r\nEVAL\r\n$32\r\nreturn string.rep('x', 16777216)\r\n$1\r\n0\r\n")
 	for range count {
 		line := kinds[random.IntN(len(kinds))]
 		if argv := strings.Fields(line); len(argv) > 0 && !strings.Contains(line, "\t") {

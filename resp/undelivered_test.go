@@ -26,8 +26,7 @@ func TestCloseBehindPipeline(t *testing.T) {
 		if key := within(t, "word of the lost reply", r.handler.lost); key != "wait" {
 			t.Errorf("%q behind it: lost %q first", behind, key)
 		}
-		for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
-		}
+		waitGone(t, r.server)
 		for len(r.handler.lost) > 0 {
 			<-r.handler.lost
 		}
@@ -86,8 +85,7 @@ func TestCloseOverTLS(t *testing.T) {
 		}
 		c.Close()
 	}
-	for deadline := time.Now().Add(patience); server.Connections() > 0 && time.Now().Before(deadline); {
-	}
+	waitGone(t, server)
 	if len(h.lost) > 0 {
 		t.Error("a reply that was read counts as lost")
 	}

@@ -25,7 +25,7 @@ func redisServer(t *testing.T, args ...string) Options {
 
 func pingOn(t *testing.T, conn net.Conn, command, want string) {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(conn, command+"\r\n")
 	if got, err := bufio.NewReader(conn).ReadString('\n'); err != nil || got != want+"\r\n" {
 		t.Errorf("%s: got %q %v, want %q", command, got, err, want)

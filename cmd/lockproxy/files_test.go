@@ -51,7 +51,7 @@ func speak(addr string, config *tls.Config) (name string, err error) {
 		return "", err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write([]byte("x")); err != nil {
 		return "", err
 	}
@@ -144,8 +144,8 @@ func (r *reloading) copyFile(to, from string) {
 	os.WriteFile(to, text, 0o600)
 }
 
-// want compares the files in use: the names in the certificates of the listener and of the client of
-// the upstream, both passwords, and whether the master trusts the authority of the listener.
+// want compares the files in use: the names in the certificates of the listener and of the client
+// of the upstream, both passwords, and whether the master trusts the authority of the listener.
 func (r *reloading) want(what, want string) {
 	r.Helper()
 	name, err := speak(r.addr, r.ours.client("127.0.0.1", "", ""))

@@ -35,7 +35,7 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(30 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			io.WriteString(conn, strings.ReplaceAll(c.send, "\n", "\r\n")+"\r\n")
 			conn.(*net.TCPConn).CloseWrite()
 			got, err := io.ReadAll(bufio.NewReader(conn))
@@ -68,7 +68,7 @@ func TestEmbeddedDefaultKeepsElementsOfLeavingClients(t *testing.T) {
 		}
 		list := fmt.Sprintf("list-%d", i)
 		io.WriteString(conn, "PING\r\nBLPOP "+list+" 0\r\n")
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		io.ReadFull(conn, make([]byte, 7))
 		conn.Close()
 		eventually(t, "the session ends", func() bool {

@@ -112,7 +112,7 @@ func TestHangingCollectorDelaysNoCommand(t *testing.T) {
 	address, log, stop := started(t, "--drain-timeout", "1s")
 	client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2, MaxRetries: -1})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i := range 100 {
 		if i == 1 {

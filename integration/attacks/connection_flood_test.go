@@ -28,7 +28,7 @@ func TestConnectionFloodLeavesNothing(t *testing.T) {
 		})
 	}
 	pairs := 0
-	for ended := time.After(lab.Long(3*time.Second, time.Minute)); !closed(ended); pairs++ {
+	for ended := time.After(lab.Long(time.Second, time.Minute)); !closed(ended); pairs++ {
 		desk.Unlock("job", desk.Lock("job", "60s"))
 		desk.WantDo("+PONG\r\n", "PING")
 	}

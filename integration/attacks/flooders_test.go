@@ -23,13 +23,13 @@ type flooder struct {
 // could grow with that memory.
 func floods() []flooder {
 	long := strings.Repeat("n", 1000)
-	entries := unreadErrors + times(16_400, "MULTI")
+	entries := times(16_400, "MULTI")
 	return []flooder{
-		{"MULTI, then CLIENT REPLY OFF", true, entries, lab.Encode("CLIENT", "REPLY", "OFF")},
-		{"MULTI, then MULTI and EXEC", false, entries, lab.Encode("MULTI") + lab.Encode("EXEC")},
-		{"SUBSCRIBE", false, unreadErrors, lab.Encode("SUBSCRIBE", "channel")},
-		{"AUTH with long names", false, unreadErrors, lab.Encode("AUTH", long, long)},
-		{"HELLO", false, unreadErrors, lab.Encode("HELLO", "3") + lab.Encode("HELLO", "2")},
+		{"MULTI, then CLIENT REPLY OFF", true, unreadErrors + entries, lab.Encode("CLIENT", "REPLY", "OFF")},
+		{"MULTI, then MULTI and EXEC", false, unreadEchoes + entries, lab.Encode("MULTI") + lab.Encode("EXEC")},
+		{"SUBSCRIBE", false, unreadEchoes, lab.Encode("SUBSCRIBE", "channel")},
+		{"AUTH with long names", false, unreadEchoes, lab.Encode("AUTH", long, long)},
+		{"HELLO", false, unreadEchoes, lab.Encode("HELLO", "3") + lab.Encode("HELLO", "2")},
 		{"SET of large values", false, "", lab.Encode("SET", "large", strings.Repeat("x", 1<<20))},
 	}
 }
@@ -37,7 +37,7 @@ func floods() []flooder {
 // run attacks over one connection after the other until stop is closed. It adds the bytes that the
 // other side took to taken.
 func (f flooder) run(addr string, stop <-chan struct{}, taken *atomic.Int64) {
-	then := strings.Repeat(f.then, max(1, 1<<20/len(f.then)))
+	first, then := []byte(f.first), []byte(strings.Repeat(f.then, max(1, 1<<20/len(f.then)))) // Put would copy them
 	for {
 		c, err := lab.Connect(addr)
 		if err == nil {
@@ -48,7 +48,7 @@ func (f flooder) run(addr string, stop <-chan struct{}, taken *atomic.Int64) {
 				if f.inTx {
 					_, err = c.Ask("MULTI")
 				}
-				for err = c.Put(f.first); err == nil; err = c.Put(then) {
+				for _, err = c.Write(first); err == nil; _, err = c.Write(then) {
 					taken.Add(int64(len(then)))
 				}
 			}()
@@ -117,7 +117,7 @@ func TestFloodersDoNotStallOthers(t *testing.T) {
 	p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off")
 	for i, f := range floods() {
 		for _, attackers := range []int{2, 10} {
-			if i > 0 && attackers > 2 {
+			if attackers > 2 && (i > 0 || !lab.IsLong()) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d of %s", attackers, f.name), func(t *testing.T) {

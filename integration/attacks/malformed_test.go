@@ -164,17 +164,26 @@ func wantMemoryBound(t testing.TB, p *lab.Process) {
 func TestHugeLockArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
-	for name, text := range map[string]string{
-		"arguments": "*1000000\r\n$4\r\nLOCK\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 999_999),
-		"key":       lab.Encode("LOCK", strings.Repeat("k", 20<<20), "60s"),
-		"ttl":       lab.Encode("LOCK", "job", strings.Repeat("1", 20<<20)),
-		"option":    lab.Encode("LOCK", "job", "60s", strings.Repeat("x", 20<<20)),
-		"token":     lab.Encode("UNLOCK", "job", strings.Repeat("0", 20<<20)),
+	const argument = "$20971520\r\n" // 20 MB, sent in blocks of one
+	for name, request := range map[string]struct {
+		head, block string
+		blocks      int
+		tail        string
+	}{
+		"arguments": {"*1000000\r\n$4\r\nLOCK\r\n", strings.Repeat("$10\r\n0123456789\r\n", 37_037), 27, ""},
+		"key":       {"*3\r\n$4\r\nLOCK\r\n" + argument, strings.Repeat("k", 1<<20), 20, "\r\n$3\r\n60s\r\n"},
+		"ttl":       {"*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n" + argument, strings.Repeat("1", 1<<20), 20, "\r\n"},
+		"option":    {"*4\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$3\r\n60s\r\n" + argument, strings.Repeat("x", 1<<20), 20, "\r\n"},
+		"token":     {"*3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n" + argument, strings.Repeat("0", 1<<20), 20, "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := lab.Dial(t, c.Addr)
 			host.Timeout = 2 * time.Minute
-			host.Send(text)
+			host.Send(request.head)
+			for range request.blocks {
+				host.Send(request.block)
+			}
+			host.Send(request.tail)
 			if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") ||
 				len(got) > 300 {
 				t.Errorf("got %.300q, want a short -ERR about the arguments", got)

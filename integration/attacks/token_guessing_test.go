@@ -33,7 +33,7 @@ func TestOnlyTheTokenUnlocksOrExtends(t *testing.T) {
 			desk.WantDo(want, "EXTEND", "job", guess, "60s")
 		}
 	}
-	total, clients := lab.Long(10_000, 1_000_000), 4
+	total, clients := lab.Long(4000, 1_000_000), 4
 	results := make(chan error, clients)
 	for i := range clients {
 		host := lab.Dial(t, c.Addr)

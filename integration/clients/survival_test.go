@@ -19,14 +19,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Two programs with each recipe run while proxies and masters are killed, frozen and started again.
-// One adds to a counter that all share, under one lock: no addition is lost, and no program ends.
-// The other keeps a lock through all of that. Then both proxies freeze: the lock is lost, and the
-// program reports it in time, without an UNLOCK.
+// Two programs with each recipe run while proxies and masters are killed, frozen and started
+// again. One adds to a counter that all share, under one lock: no addition is lost, and no
+// program ends. The other keeps a lock through all of that. Then both proxies freeze: the lock is
+// lost, and the program reports it in time, without an UNLOCK.
 func TestRecipesSurviveTheirServers(t *testing.T) {
 	t.Parallel()
 	s := startSurvival(t)
-	for i, p := range []*lab.Proxy{s.Proxies[0], s.Proxies[1], s.Proxies[0], s.Proxies[1], s.Proxies[1], s.Proxies[0]} {
+	restarts := []*lab.Proxy{s.Proxies[0], s.Proxies[1], s.Proxies[0], s.Proxies[1], s.Proxies[1], s.Proxies[0]}
+	for i, p := range restarts[:lab.Long(2, len(restarts))] {
 		s.during(t, fmt.Sprintf("restart %d of a proxy", i+1), func() {
 			if i%2 == 0 {
 				p.Kill()
@@ -44,8 +45,8 @@ func TestRecipesSurviveTheirServers(t *testing.T) {
 	s.wantHeldThenLost(t)
 }
 
-// survive is withlock while proxies and masters die, like python/survive.py. TestMain calls it in a
-// process of its own.
+// survive is withlock while proxies and masters die, like python/survive.py. TestMain calls it in
+// a process of its own.
 func survive(role, folder string, addrs []string) error {
 	proxies := withlock.Connect(redis.Options{}, addrs...)
 	if role == "hold" {

@@ -25,9 +25,9 @@ func TestFencesRiseAfterClocksAreSetRight(t *testing.T) {
 		lead []time.Duration
 	}{
 		{"one by five days", []time.Duration{5 * day, 0, 0}},
-		{"one by 20 hours", []time.Duration{20 * time.Hour, 0, 0}},
 		{"all by 20 hours", []time.Duration{20 * time.Hour, 20 * time.Hour, 20 * time.Hour}},
-	} {
+		{"one by 20 hours", []time.Duration{20 * time.Hour, 0, 0}},
+	}[:lab.Long(2, 3)] {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			host, last := clocksSetRight(t, row.lead)
@@ -101,7 +101,9 @@ func wantFencesAbove(t *testing.T, c *lab.Client, last map[string]string) {
 // after the other masters have started empty, and after all masters have.
 func TestFencesRiseBesideClockOfAnotherCentury(t *testing.T) {
 	t.Parallel()
-	for _, lead := range []time.Duration{90 * year, 200 * year, -30 * year} {
+	// By a clock that is 90 or 200 years ahead, fences exceed 2^53, and by the latter also 16
+	// digits.
+	for _, lead := range []time.Duration{200 * year, -30 * year, 90 * year}[:lab.Long(2, 3)] {
 		t.Run(fmt.Sprint(int(lead/year), " years"), func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second

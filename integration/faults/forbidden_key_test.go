@@ -23,7 +23,8 @@ func TestForbiddenKeyHarmsNoOthers(t *testing.T) {
 	stop, refused := make(chan struct{}), make(chan error, 1)
 	go func() { refused <- lockForbidden(addr, stop) }()
 
-	const clients, pairs = 32, 150
+	const clients = 32
+	pairs := lab.Long(50, 150)
 	var wg sync.WaitGroup
 	errs := make(chan error, clients)
 	for i := range clients {

@@ -15,15 +15,15 @@ type several struct {
 	name   string
 	locks  [][]string // the options of each LOCK
 	others [][]string // key and options of LOCKs that these exclude
-	keys   []string
+	keys   []string   // the first is the key of each LOCK
 }
 
 func severals() []several {
 	return []several{
-		{"readers", [][]string{{"SHARED"}, {"SHARED"}}, [][]string{{"job"}, {"job", "LIMIT", "2"}},
-			[]string{"job"}},
+		{"readers", [][]string{{"SHARED"}, {"SHARED"}}, [][]string{{"read"}, {"read", "LIMIT", "2"}},
+			[]string{"read"}},
 		{"slots", [][]string{{"LIMIT", "2"}, {"LIMIT", "2"}},
-			[][]string{{"job", "LIMIT", "2"}, {"job"}, {"job", "SHARED"}}, []string{"job"}},
+			[][]string{{"slots", "LIMIT", "2"}, {"slots"}, {"slots", "SHARED"}}, []string{"slots"}},
 		{"keys", [][]string{{"KEYS", "2", "job2", "job3"}},
 			[][]string{{"job3"}, {"other", "KEYS", "1", "job2"}, {"job2", "SHARED"}},
 			[]string{"job", "job2", "job3"}},
@@ -34,7 +34,7 @@ func severals() []several {
 func (s several) take(t testing.TB, host *lab.Client, ttl string) (tokens []string) {
 	t.Helper()
 	for _, options := range s.locks {
-		token, command := "", append([]string{"LOCK", "job", ttl}, options...)
+		token, command := "", append([]string{"LOCK", s.keys[0], ttl}, options...)
 		lab.WaitFor(t, s.name, lab.Patience, func() bool {
 			token = lab.TokenOf(host.Do(command...))
 			return token != ""
@@ -53,7 +53,7 @@ func (s several) take(t testing.TB, host *lab.Client, ttl string) (tokens []stri
 func (s several) extend(t testing.TB, host *lab.Client, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
-		args := []string{"EXTEND", "job", token, "4s"}
+		args := []string{"EXTEND", s.keys[0], token, "4s"}
 		if s.name == "keys" {
 			args = append(args, s.locks[i]...)
 		}
@@ -79,59 +79,68 @@ func (s several) wantRefusedNow(host *lab.Client) {
 	}
 }
 
-// TestKindsStayExclusiveAfterWipe: two of three masters lose the locks of readers, slots or
+// TestKindsStayExclusiveAfterWipe: two of three masters lose the locks of readers, slots and
 // several keys. No client gets a lock that these exclude until max-ttl has passed.
 func TestKindsStayExclusiveAfterWipe(t *testing.T) {
 	t.Parallel()
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	tokens := map[string][]string{}
+	var excluded []ask
 	for _, s := range severals() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			const maxTTL = 2 * time.Second
-			l := lab.StartGuarded(t, maxTTL, lab.Config{})
-			host := lab.Dial(t, l.Proxies[0].Addr)
-			lab.WaitAllVote(t, l, host)
-			tokens := s.take(t, host, "2s")
-			s.wantRefusedNow(host)
-			start := time.Now()
-			for _, m := range l.Masters[:2] {
-				m.RestartEmpty(t)
+		tokens[s.name] = s.take(t, host, "2s")
+		s.wantRefusedNow(host)
+		other := s.others[0]
+		excluded = append(excluded, ask{other[0], other[1:]})
+	}
+	start := time.Now()
+	for _, m := range l.Masters[:2] {
+		m.RestartEmpty(t)
+	}
+	waitOut(t, host, start, 2)
+	next := wantAllRefused(t, host, excluded, start, maxTTL)
+	for i, s := range severals() {
+		for _, token := range tokens[s.name] {
+			if next[i] <= token {
+				t.Errorf("%s: token after the wipe: got %s, want one above %s", s.name, next[i], token)
 			}
-			waitOut(t, host, start, 2)
-			other := s.others[0]
-			next := wantRefused(t, host, other[0], start, maxTTL, other[1:]...)
-			for _, token := range tokens {
-				if next <= token {
-					t.Errorf("token after the wipe: got %s, want one above %s", next, token)
-				}
-			}
-		})
+		}
 	}
 }
 
 // TestExtendFillsMasterWithKinds: a master comes back empty while clients hold readers' locks,
-// slots or several keys. Once it votes, EXTEND sets each lock on it. So it counts after another
+// slots and several keys. Once it votes, EXTEND sets each lock on it. So it counts after another
 // has gone.
 func TestExtendFillsMasterWithKinds(t *testing.T) {
 	t.Parallel()
-	for _, s := range severals() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.StartGuarded(t, 4*time.Second, lab.Config{})
-			host := lab.Dial(t, l.Proxies[0].Addr)
-			lab.WaitAllVote(t, l, host)
-			tokens := s.take(t, host, "4s")
-			l.Masters[2].RestartEmpty(t)
-			lab.WaitFor(t, "all locks on the restarted master", lab.Patience, func() bool {
-				s.extend(t, host, tokens)
-				s.wantRefusedNow(host)
-				return s.complete(t, l.Masters[2], tokens)
-			})
-			s.extend(t, host, tokens)
-			l.Masters[0].Kill()
-			lab.WaitStates(t, host, lab.Patience, "down", "voting", "voting")
-			s.extend(t, host, tokens)
+	l := lab.StartGuarded(t, 4*time.Second, lab.Config{})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	kinds, tokens := severals(), map[string][]string{}
+	for _, s := range kinds {
+		tokens[s.name] = s.take(t, host, "4s")
+	}
+	l.Masters[2].RestartEmpty(t)
+	lab.WaitFor(t, "all locks on the restarted master", lab.Patience, func() bool {
+		complete := true
+		for _, s := range kinds {
+			s.extend(t, host, tokens[s.name])
 			s.wantRefusedNow(host)
-		})
+			complete = s.complete(t, l.Masters[2], tokens[s.name]) && complete
+		}
+		lab.Pass(t, 50*time.Millisecond)
+		return complete
+	})
+	for _, s := range kinds {
+		s.extend(t, host, tokens[s.name])
+	}
+	l.Masters[0].Kill()
+	lab.WaitStates(t, host, lab.Patience, "down", "voting", "voting")
+	for _, s := range kinds {
+		s.extend(t, host, tokens[s.name])
+		s.wantRefusedNow(host)
 	}
 }
 

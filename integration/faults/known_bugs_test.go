@@ -19,10 +19,11 @@ import (
 // (redlock-rb#76).
 func TestGrantAfterReplyIsReleased(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 5)
+	masters := lab.Long(3, 5)
+	c := lab.StartCluster(t, masters)
 	host := lab.Dial(t, c.Addr)
-	for round := range 5 {
-		for _, s := range c.Masters[:3] {
+	for round := range lab.Long(2, 5) {
+		for _, s := range c.Masters[:masters/2+1] {
 			s.Pause(t)
 		}
 		for i := range 20 {
@@ -31,7 +32,7 @@ func TestGrantAfterReplyIsReleased(t *testing.T) {
 				t.Fatalf("LOCK with a hung majority: got %q, want -NOQUORUM", reply)
 			}
 		}
-		for _, s := range c.Masters[:3] {
+		for _, s := range c.Masters[:masters/2+1] {
 			s.Resume()
 		}
 		lab.WantNoStray(t, c.Masters, c.Proxy)
@@ -43,9 +44,9 @@ func TestGrantAfterReplyIsReleased(t *testing.T) {
 // master (redsync WithFailFast, pottery).
 func TestReleaseUndoesLateSET(t *testing.T) {
 	t.Parallel()
-	masters, relays, one, two := strayCluster(t)
+	masters, relays, one, two := strayCluster(t, 5)
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
-	for i, r := range relays {
+	for i, r := range relays[:lab.Long(2, 5)] {
 		for j, unlocker := range []*lab.Client{first, second} {
 			key := fmt.Sprintf("held-%d-%d", i, j)
 			held := r.Hold("lock:"+key, 1)
@@ -210,7 +211,8 @@ func TestSplitVotesAreRetried(t *testing.T) {
 // never ended (redsync#81, node-redlock#313).
 func TestUnlockTellsHeldFromLost(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 5)
+	masters := lab.Long(3, 5)
+	c := lab.StartCluster(t, masters)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	foreign := "9999999999999999:" + strings.Repeat("ab", 20)
 	host.WantDo(":0\r\n", "UNLOCK", "job", foreign)
@@ -227,13 +229,13 @@ func TestUnlockTellsHeldFromLost(t *testing.T) {
 	host.WantDo(":0\r\n", "UNLOCK", "job", expired)
 
 	token = host.Lock("job", "60s")
-	for _, s := range c.Masters[:3] {
+	for _, s := range c.Masters[:masters/2+1] {
 		s.Pause(t)
 	}
 	if reply := host.Do("UNLOCK", "job", token); !strings.HasPrefix(reply, "-NOQUORUM ") {
 		t.Errorf("UNLOCK with a hung majority: got %q, want -NOQUORUM", reply)
 	}
-	for _, s := range c.Masters[:3] {
+	for _, s := range c.Masters[:masters/2+1] {
 		s.Resume()
 	}
 	lab.WantKeysGone(t, c.Masters, lab.Patience) // the proxy sends the release all the same
@@ -270,7 +272,7 @@ func TestKilledProxyLeavesNoKeyWithoutExpiry(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	lab.SetCountersApart(t, c.Masters, "job-0", []int{0, 3, 6}) // this makes second rounds necessary
-	for range 8 {
+	for range lab.Long(3, 8) {
 		p := lab.StartProxy(t, c.Flags...)
 		var wg sync.WaitGroup
 		for i := range 4 {

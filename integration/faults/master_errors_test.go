@@ -17,7 +17,7 @@ func TestLostScriptsDoNotReachClients(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
-	for i := range 60 {
+	for i := range lab.Long(24, 60) {
 		key := fmt.Sprintf("job-%d", i)
 		flush := c.Masters
 		if i%3 == 1 {
@@ -38,7 +38,7 @@ func TestLostScriptsDoNotReachClients(t *testing.T) {
 
 	stop, flushed := make(chan struct{}), make(chan error, 1)
 	go func() { flushed <- flushScripts(c.Masters, stop) }()
-	for i := range 200 {
+	for i := range lab.Long(100, 200) {
 		key := fmt.Sprintf("busy-%d", i)
 		host.Unlock(key, host.Lock(key, "60s"))
 	}
@@ -75,6 +75,7 @@ func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 // (node-redlock#11).
 func TestErrorOfMasterIsNoVote(t *testing.T) {
 	t.Parallel()
+	c := lab.StartCluster(t, 5)
 	for _, fault := range []masterError{
 		{"too few replicas", "NOREPLICAS", (*lab.Redis).TooFewReplicas},
 		{"out of memory", "OOM", (*lab.Redis).OutOfMemory},
@@ -85,10 +86,7 @@ func TestErrorOfMasterIsNoVote(t *testing.T) {
 			return func() { s.RestartEmpty(t) }
 		}},
 	} {
-		t.Run(fault.name, func(t *testing.T) {
-			t.Parallel()
-			wantNoVote(t, fault)
-		})
+		t.Run(fault.name, func(t *testing.T) { wantNoVote(t, c, fault) })
 	}
 }
 
@@ -100,8 +98,7 @@ type masterError struct {
 
 // wantNoVote begins the fault on one master after the other until no majority is left, and ends
 // it.
-func wantNoVote(t *testing.T, fault masterError) {
-	c := lab.StartCluster(t, 5)
+func wantNoVote(t *testing.T, c *lab.Cluster, fault masterError) {
 	host := lab.Dial(t, c.Addr)
 	var ends []func()
 	for i, s := range c.Masters[:3] {
@@ -109,7 +106,7 @@ func wantNoVote(t *testing.T, fault masterError) {
 		if i == 2 {
 			break
 		}
-		for n := range 10 {
+		for n := range lab.Long(4, 10) {
 			key := fmt.Sprintf("job-%d-%d", i, n)
 			host.Unlock(key, host.Lock(key, "60s"))
 		}

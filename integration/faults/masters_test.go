@@ -33,7 +33,7 @@ func TestTwoDeadMastersOfFiveDoNoHarm(t *testing.T) {
 			key := fmt.Sprintf("job-%d", i)
 			host.Unlock(key, host.Lock(key, "30s"))
 		}
-		for i := range 10 {
+		for i := range lab.Long(4, 10) {
 			out, err := exec.Command(cli, "-p", port, "LOCK", fmt.Sprintf("cli-%d-%d", dead, i), "30000").Output()
 			if token := strings.TrimSpace(string(out)); err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
 				t.Fatalf("redis-cli LOCK with %d masters dead: got %q, %v, want a token", dead, out, err)

@@ -68,6 +68,7 @@ func (h *holder) extendUntilAllVote(t *testing.T) {
 		} else if reply != lab.Null2 && !refusedNow(reply, true) {
 			t.Fatalf("LOCK of another key: got %q, want a token or a refusal", reply)
 		}
+		lab.Pass(t, 30*time.Millisecond)
 		return votes(h.host) == 3
 	})
 }

@@ -48,7 +48,7 @@ func partings(masters int) []parting {
 // left.
 func TestProxyWithMajorityGoesOnInPartition(t *testing.T) {
 	t.Parallel()
-	for _, masters := range lab.Long([]int{5}, []int{3, 5}) {
+	for _, masters := range lab.Long([]int{3}, []int{3, 5}) {
 		t.Run(fmt.Sprint(masters, " masters"), func(t *testing.T) {
 			t.Parallel()
 			l := lab.Start(t, lab.Config{Masters: masters, Proxies: 2, Parts: true,
@@ -77,7 +77,7 @@ func (p parting) during(t *testing.T, clients []*lab.Client) {
 			n = (n + i) % 2
 			p.try(t, clients, n, key)
 		}
-		lab.Pass(t, 50*time.Millisecond)
+		lab.Pass(t, 100*time.Millisecond)
 	}
 }
 
@@ -119,17 +119,19 @@ func TestSETFromBeforePartitionIsNotExecuted(t *testing.T) {
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		lasts = 20 * time.Second
 	}
-	l := lab.Start(t, lab.Config{Masters: 5, Proxies: 2, Net: true,
+	masters := lab.Long(3, 5)
+	l := lab.Start(t, lab.Config{Masters: masters, Proxies: 2, Net: true,
 		Flags: []string{"--restart-guard", "off", "--master-timeout", "1s"}})
 	first, second := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 	for i, way := range []lab.Way{lab.BothWays, lab.ToProxy} {
 		for proxy := range l.Proxies {
-			l.Part(t, proxy, 2*i, way)
-			l.Part(t, proxy, 2*i+1, way)
+			for m := range masters / 2 {
+				l.Part(t, proxy, i*(masters/2)+m, way)
+			}
 		}
 		start := time.Now()
 		for n := 0; time.Since(start) < lasts; n++ {
-			lockAndUnlockBetween(t, fmt.Sprintf("way-%d-round-%d", way, n), 10, first, second)
+			lockAndUnlockBetween(t, fmt.Sprintf("way-%d-round-%d", way, n), lab.Long(5, 10), first, second)
 			lab.Pass(t, 100*time.Millisecond)
 		}
 		l.Heal(t)
@@ -144,7 +146,7 @@ func TestSETFromBeforePartitionIsNotExecuted(t *testing.T) {
 // and no key is left.
 func TestLocksWorkBesidePacketLoss(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t, lab.Config{Masters: 5, Proxies: 2, Net: true,
+	l := lab.Start(t, lab.Config{Masters: lab.Long(3, 5), Proxies: 2, Net: true,
 		Flags: []string{"--restart-guard", "off", "--master-timeout", "500ms"}})
 	for _, p := range l.Proxies {
 		for _, m := range l.Masters {

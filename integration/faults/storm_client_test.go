@@ -57,12 +57,16 @@ func (c *stormClient) upTo(d time.Duration) time.Duration {
 
 func (c *stormClient) anyProxy() int { return c.IntN(len(c.s.addrs)) }
 
-// turn sends one LOCK and, if it is granted, works under it.
+// turn sends one LOCK and, if it is granted, works under it. After an error it pauses, because
+// clients that ask a proxy without a majority all the time only take processor time.
 func (c *stormClient) turn() {
 	proxy, waits := c.anyProxy(), c.IntN(4) == 0
 	r := c.lockRequest(waits)
-	if o, ok := c.ask(proxy, r); ok && o.Outcome == history.OK {
+	switch o, ok := c.ask(proxy, r); {
+	case ok && o.Outcome == history.OK:
 		c.hold(proxy, &held{Op: o, further: r.further, until: o.Until()}, waits)
+	case !ok || o.Outcome == history.Failed: // it is likely to fail again at once
+		c.s.sleep(c.upTo(60 * time.Millisecond))
 	}
 }
 

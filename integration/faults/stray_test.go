@@ -44,10 +44,11 @@ func unlockHeld(t testing.TB, c *lab.Client, key, token string) (repeats int) {
 	return repeats
 }
 
-// TestPausedMasterKeepsNoKey pauses each of five masters in turn, for 30 pairs each.
+// TestPausedMasterKeepsNoKey pauses each of the masters in turn, for 30 pairs each. There are five
+// if INTEGRATION_LONG is set.
 func TestPausedMasterKeepsNoKey(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 5)
+	c := lab.StartCluster(t, lab.Long(3, 5))
 	two := c.Another(t)
 	first, second := lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)
 	for i, s := range c.Masters {
@@ -68,7 +69,7 @@ func TestTwoPausedMastersKeepNoKey(t *testing.T) {
 		s.Pause(t)
 	}
 	for i, start := 0, time.Now(); time.Since(start) < 4*time.Second; i++ {
-		lockAndUnlockBetween(t, fmt.Sprintf("round-%d", i), 10, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("round-%d", i), lab.Long(5, 10), first, second)
 		lab.Pass(t, 200*time.Millisecond)
 	}
 	for _, s := range c.Masters[1:3] {
@@ -77,10 +78,10 @@ func TestTwoPausedMastersKeepNoKey(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
-// strayCluster starts five masters and two proxies that reach them through relays.
-func strayCluster(t testing.TB) (masters []*lab.Redis, relays []*lab.Relay, one, two *lab.Proxy) {
+// strayCluster starts n masters and two proxies that reach them through relays.
+func strayCluster(t testing.TB, n int) (masters []*lab.Redis, relays []*lab.Relay, one, two *lab.Proxy) {
 	t.Helper()
-	servers := lab.StartMasters(t, 6)
+	servers := lab.StartMasters(t, n+1)
 	masters = servers[1:]
 	relays, list := lab.StartRelays(t, masters)
 	flags := []string{"--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off"}
@@ -94,7 +95,7 @@ func strayCluster(t testing.TB) (masters []*lab.Redis, relays []*lab.Relay, one,
 // so that the requests inside are lost.
 func TestMasterBehindCutLinkKeepsNoKey(t *testing.T) {
 	t.Parallel()
-	masters, relays, one, two := strayCluster(t)
+	masters, relays, one, two := strayCluster(t, lab.Long(3, 5))
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
 		lockAndUnlockBetween(t, fmt.Sprintf("flowing-%d", i), 10, first, second)
@@ -113,7 +114,7 @@ func TestMasterBehindCutLinkKeepsNoKey(t *testing.T) {
 // and the proxy never learns of it.
 func TestMasterWhoseAnswersAreLostKeepsNoKey(t *testing.T) {
 	t.Parallel()
-	masters, relays, one, two := strayCluster(t)
+	masters, relays, one, two := strayCluster(t, lab.Long(3, 5))
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
 		r.FreezeAnswers()
@@ -129,7 +130,7 @@ func TestMasterWhoseAnswersAreLostKeepsNoKey(t *testing.T) {
 // ID) keeps the master from executing them. The relay holds 40 SETs of each proxy.
 func TestRequestsOfDeadLaneAreNotExecuted(t *testing.T) {
 	t.Parallel()
-	masters, relays, one, two := strayCluster(t)
+	masters, relays, one, two := strayCluster(t, lab.Long(3, 5))
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	r := relays[2]
 	before := r.Connections()

@@ -51,10 +51,11 @@ func waitState(t testing.TB, c *lab.Client, master int, want string) {
 
 // wantOneHolder asks two proxies for the same key in turn, and fails if one grants it before the
 // lock that the other granted expires. The first proxy has a majority and must grant it at times.
-// In ten seconds a quarantine of a second ends, and every wait for masters that do not answer.
+// The locks have the ttl max-ttl. Meanwhile a quarantine ends, and every wait for masters that do
+// not answer.
 func wantOneHolder(t testing.TB, one, two *lab.Client, ttl time.Duration) {
 	t.Helper()
-	const lasts = 10 * time.Second
+	lasts := lab.Long(4*time.Second+2*ttl, 10*time.Second)
 	var until [2]time.Time
 	grants := 0
 	for start := time.Now(); time.Since(start) < lasts; {
@@ -70,7 +71,7 @@ func wantOneHolder(t testing.TB, one, two *lab.Client, ttl time.Duration) {
 			until[i] = sent.Add(time.Duration(lab.Number(t, parts[2])) * time.Millisecond)
 			grants += 1 - i
 		}
-		lab.Pass(t, 5*time.Millisecond)
+		lab.Pass(t, 50*time.Millisecond)
 	}
 	if grants == 0 {
 		t.Error("grants through the first proxy: got none, want some")

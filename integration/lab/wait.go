@@ -25,8 +25,8 @@ func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool)
 }
 
 // Poll calls done every few milliseconds until it returns true or timeout has passed, and returns
-// the last result. Calls take processor time from other tests, so Poll pauses between them for 5 %
-// of the time that it has waited, at least 2 and at most 50 ms.
+// the last result. Calls take processor time from other tests, so Poll pauses between them for a
+// tenth of the time that it has waited, at least 3 and at most 100 ms.
 func Poll(timeout time.Duration, done func() bool) bool {
 	start := time.Now()
 	for !done() {
@@ -34,7 +34,7 @@ func Poll(timeout time.Duration, done func() bool) bool {
 		if waited >= timeout {
 			return done()
 		}
-		time.Sleep(min(max(waited/20, 2*time.Millisecond), 50*time.Millisecond, timeout-waited))
+		time.Sleep(min(max(waited/10, 3*time.Millisecond), 100*time.Millisecond, timeout-waited))
 	}
 	return true
 }
@@ -64,9 +64,12 @@ func SeedOf(t testing.TB, fallback uint64) uint64 {
 	return fallback
 }
 
-// Long returns short, or long if INTEGRATION_LONG is set.
+// IsLong reports whether INTEGRATION_LONG is set: tests try all variants, and more rounds.
+func IsLong() bool { return os.Getenv("INTEGRATION_LONG") != "" }
+
+// Long returns short, or long if IsLong.
 func Long[T any](short, long T) T {
-	if os.Getenv("INTEGRATION_LONG") != "" {
+	if IsLong() {
 		return long
 	}
 	return short

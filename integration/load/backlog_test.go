@@ -16,16 +16,20 @@ import (
 // These tests send more LOCKs than the links to the masters can carry. The masters are healthy:
 // each answers in order and as soon as it has the bytes.
 
-// startNarrow starts a deployment whose masters are 150 ms away. Its links carry about 500 pairs
-// of LOCK and UNLOCK a second. The relays of this process are part of the way to the
-// masters. If they, a master or the proxy get no processor for long, the proxy may open new lanes,
-// so the effect lasts for some seconds.
+// narrow is the load on startNarrow's links: clients that wait 6 seconds for a pair of LOCK and
+// UNLOCK each, at about 500 pairs a second, or half of that. The links' width follows from it.
+var narrow = lab.Long(struct{ width, clients int }{100_000, 1500}, struct{ width, clients int }{200_000, 3000})
+
+// startNarrow starts a deployment whose masters are 150 ms away, behind links of narrow.width
+// bytes a second. The relays of this process are part of the way to the masters. If they, a
+// master or the proxy get no processor for long, the proxy may open new lanes, so the effect
+// lasts for some seconds.
 func startNarrow(t *testing.T, flags ...string) (*lab.Lab, *machine) {
 	t.Helper()
 	l := lab.Start(t, lab.Config{Masters: 3, Relays: true, Plain: true, Flags: flags})
 	for _, r := range l.Relays[0] {
 		r.Slow(75 * time.Millisecond)
-		r.Narrow(200_000)
+		r.Narrow(narrow.width)
 	}
 	m := watchMachine(t, l.Proxies[0], l.Masters, lab.Self())
 	m.limit, m.before = 200*time.Millisecond, 5*time.Second
@@ -74,7 +78,7 @@ func (o *outcome) wantBusy(t testing.TB, waited time.Duration) {
 func TestUnsentLockAnswersBusyAfterQueueTimeout(t *testing.T) {
 	const queueTimeout, wait = 300 * time.Millisecond, 2 * time.Second
 	l, m := startNarrow(t, "--queue-timeout", queueTimeout.String())
-	all, patient := gather(t, l.Proxies[0], "job", 2000), gather(t, l.Proxies[0], "patient", 50)
+	all, patient := gather(t, l.Proxies[0], "job", narrow.clients*2/3), gather(t, l.Proxies[0], "patient", 50)
 	o, waiting := outcome{machine: m}, outcome{machine: m}
 	stop := all.work(&o, "20s", 0)
 	defer stop()
@@ -106,7 +110,8 @@ func TestUnsentLockAnswersBusyAfterQueueTimeout(t *testing.T) {
 func TestUnsentLockLeavesWithClient(t *testing.T) {
 	l, m := startNarrow(t, "--queue-timeout", "1s")
 	p := l.Proxies[0]
-	all, leavers := gather(t, p, "job", 3000), gather(t, p, "leaver", 300) // few, so that all leave before their LOCKs come to the head of the line
+	all := gather(t, p, "job", narrow.clients)
+	leavers := gather(t, p, "leaver", narrow.clients/10) // all leave before their LOCKs come to the head of the line
 	seen := watch(t, l.Masters, "leaver-")
 	o := outcome{machine: m}
 	stop := all.work(&o, "20s", 0)
@@ -201,14 +206,14 @@ func watch(t testing.TB, servers []*lab.Redis, text string) (seen func() int) {
 func TestDrainAnswersUnsentLocks(t *testing.T) {
 	l, m := startNarrow(t, "--queue-timeout", "1m")
 	p := l.Proxies[0]
-	all := gather(t, p, "job", 3000)
+	all := gather(t, p, "job", narrow.clients)
 	for _, c := range all {
 		if err := c.send("LOCK", c.key, "20s"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	desk := lab.Dial(t, p.Addr)
-	lab.WaitFor(t, "a backlog", lab.Patience, func() bool { return desk.Counter("locks_unsent") > 1000 })
+	lab.WaitFor(t, "a backlog", lab.Patience, func() bool { return desk.Counter("locks_unsent") > narrow.clients/3 })
 	begun := time.Now()
 	p.Signal(syscall.SIGTERM)
 	granted, ending := 0, 0

@@ -16,7 +16,7 @@ var defaults = []string{"--master-timeout", "50ms"}
 // instance after the restart of a proxy, and all get a token.
 func TestSimultaneousLocksAreAllGranted(t *testing.T) {
 	l := lab.Start(t, lab.Config{Masters: 5, Plain: true, Flags: defaults})
-	all := gather(t, l.Proxies[0], "job", lab.Long(4000, 8000))
+	all := gather(t, l.Proxies[0], "job", lab.Long(2000, 8000))
 	o := outcome{machine: watchMachine(t, l.Proxies[0], l.Masters)}
 	var wg sync.WaitGroup
 	start := time.Now()

@@ -29,13 +29,17 @@ func TestSlowMinorityCausesNoErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow  int
 		begin fault
+		tried bool
 	}{
-		"1 of 5 62ms":    {1, slowBy(62 * time.Millisecond)},
-		"2 of 5 62ms":    {2, slowBy(62 * time.Millisecond)},
-		"2 of 5 200ms":   {2, slowBy(200 * time.Millisecond)},
-		"2 of 5 frozen":  {2, frozen},
-		"2 of 5 stalled": {2, stalled},
+		"1 of 5 62ms":    {1, slowBy(62 * time.Millisecond), lab.IsLong()}, // as in TestSlowMasterIsShown
+		"2 of 5 62ms":    {2, slowBy(62 * time.Millisecond), lab.IsLong()},
+		"2 of 5 200ms":   {2, slowBy(200 * time.Millisecond), true},
+		"2 of 5 frozen":  {2, frozen, true},
+		"2 of 5 stalled": {2, stalled, true},
 	} {
+		if !c.tried {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			masters, slow := startMasters(t, c.slow)
@@ -48,7 +52,8 @@ func TestSlowMinorityCausesNoErrors(t *testing.T) {
 // as that master. It succeeds if the master answers within a quarter of the ttl and within a
 // second.
 func TestSlowMajorityCausesNoErrors(t *testing.T) {
-	for _, distance := range []time.Duration{38 * time.Millisecond, 62 * time.Millisecond} {
+	distances := []time.Duration{62 * time.Millisecond, 38 * time.Millisecond} // more and less than master-timeout
+	for _, distance := range distances[:lab.Long(1, 2)] {
 		t.Run(distance.String(), func(t *testing.T) {
 			t.Parallel()
 			masters, slow := startMasters(t, 3)
@@ -80,11 +85,11 @@ func workBeside(t *testing.T, masters []*lab.Redis, slow []slowMaster, begin fau
 	flags := []string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ",")}
 	p := lab.StartPlainProxy(t, append(flags, defaults...)...)
 	p.WaitVoting(t)
-	all := gather(t, p, "job", 16)
+	all := gather(t, p, "job", lab.Long(8, 16))
 	o := outcome{machine: watchMachine(t, p, masters)}
 	end := begin(t, slow)
 	stop := all.work(&o, "5s", pace)
-	lab.Pass(t, 3*time.Second)
+	lab.Pass(t, lab.Long(2500*time.Millisecond, 3*time.Second)) // longer than frozen needs for one freeze
 	stop()
 	end()
 	o.wantNone(t)

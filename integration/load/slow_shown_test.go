@@ -13,14 +13,20 @@ import (
 // TestSlowMasterIsShown: every report to operators shows a master that answers later than the
 // majority needs, and that it still votes. Once it answers in time again, the log says so.
 func TestSlowMasterIsShown(t *testing.T) {
-	for name, begin := range map[string]fault{
-		"62ms":   slowBy(62 * time.Millisecond),
-		"200ms":  slowBy(200 * time.Millisecond),
-		"frozen": frozen,
+	for name, c := range map[string]struct {
+		begin fault
+		tried bool
+	}{
+		"62ms":   {slowBy(62 * time.Millisecond), true},
+		"200ms":  {slowBy(200 * time.Millisecond), lab.IsLong()},
+		"frozen": {frozen, true},
 	} {
+		if !c.tried {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantSlowMasterShown(t, begin)
+			wantSlowMasterShown(t, c.begin)
 		})
 	}
 }
@@ -38,21 +44,25 @@ func wantSlowMasterShown(t *testing.T, begin fault) {
 	o := outcome{machine: watchMachine(t, p, masters)}
 	stop := gather(t, p, "job", 4).work(&o, "5s", pace)
 	end := begin(t, slow)
+	listed := func() (slow int) { // 0 unless all masters vote
+		reply := desk.Do("LOCKPROXY", "MASTERS")
+		if strings.Count(reply, "voting") < 5 {
+			return 0
+		}
+		return strings.Count(reply, "later than the majority needs")
+	}
 	for _, place := range []struct {
 		name  string
 		shows func() bool
 	}{
-		{"LOCKPROXY MASTERS", func() bool {
-			reply := desk.Do("LOCKPROXY", "MASTERS")
-			return strings.Contains(reply, "later than the majority needs") && strings.Count(reply, "voting") == 5
-		}},
+		{"LOCKPROXY MASTERS", func() bool { return listed() > 0 }},
 		{"the metrics", func() bool {
 			return sample(t, admin, "/metrics", `lockproxy_master_slow_seconds{master="`+addrs[0]+`"} 0.`) ||
 				sample(t, admin, "/metrics", `lockproxy_master_slow_seconds{master="`+addrs[0]+`"} 1.`)
 		}},
 		{"the page", func() bool { return sample(t, admin, "/events", `later than the majority needs`) }},
 		{"lockproxy status", func() bool {
-			return strings.Contains(lab.FinishTool(t, 0, "status", "--addr", p.Addr),
+			return listed() == 1 && strings.Contains(lab.FinishTool(t, 0, "status", "--addr", p.Addr), // it costs a process
 				"5 of 5 vote, 1 slow, 3 needed, 1 may fail")
 		}},
 		{"the log", func() bool { return p.Says("master is slow") }},

@@ -231,11 +231,28 @@ func TestAdoptedLocksExcludeLOCK(t *testing.T) {
 	d.WantNoStray(t)
 }
 
-// TestAdoptedLocksNeedAMajority: one of three masters may be away. Without a majority the reply is
-// LOCK's, word for word.
-func TestAdoptedLocksNeedAMajority(t *testing.T) {
+// TestAdoptedLocks: one after the other with the same servers, of which the last test stops two.
+func TestAdoptedLocks(t *testing.T) {
 	t.Parallel()
-	d := startAdopters(t, lab.Config{}, "--adopt-keys", "job:*").dial(t)
+	d := startAdopters(t, lab.Config{}, "--adopt-keys", "job:*")
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, d *adopters)
+	}{
+		{"a lock ends as promised", testAdoptedLockEndsAsPromised},
+		{"without the upstream", testLocksWithoutTheUpstream},
+		{"a majority is needed", testAdoptedLocksNeedAMajority},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			own := *d
+			test.run(t, own.dial(t))
+		})
+	}
+}
+
+// testAdoptedLocksNeedAMajority: one of three masters may be away. Without a majority the reply is
+// LOCK's, word for word.
+func testAdoptedLocksNeedAMajority(t *testing.T, d *adopters) {
 	d.near.WantDo("+OK\r\n", "SET", "job:1", "A", "NX", "PX", "30000")
 	d.Masters[0].Kill()
 	d.far.WantDo("$1\r\nA\r\n", "GET", "job:1")
@@ -262,11 +279,9 @@ func anyReason(reply string) string {
 	return strings.ReplaceAll(lab.NotLate(reply), "refused the connection", "closed the connection")
 }
 
-// TestLocksWithoutTheUpstream: an upstream that is known to want no password may stop. Locks go on,
-// the start of a connection is answered, and later the connection is not relayed.
-func TestLocksWithoutTheUpstream(t *testing.T) {
-	t.Parallel()
-	d := startAdopters(t, lab.Config{}, "--adopt-keys", "job:*").dial(t)
+// testLocksWithoutTheUpstream: an upstream that is known to want no password may stop. Locks go
+// on, the start of a connection is answered, and later the connection is not relayed.
+func testLocksWithoutTheUpstream(t *testing.T, d *adopters) {
 	d.Upstream.Kill()
 	c := lab.Dial(t, d.addrs[0])
 	c.WantDo("+PONG\r\n", "PING")
@@ -293,6 +308,7 @@ func TestLocksWithoutTheUpstream(t *testing.T) {
 	c.WantDo("+OK\r\n", "SET", "job:1", "A", "NX", "PX", "30000")
 	c.WantDo(down, "GET", "other")
 	c.WantClosed()
+	lab.Dial(t, d.addrs[0]).WantDo(":1\r\n", "DEL", "job:1")
 }
 
 // TestAdoptedLocksAreGuarded: who may not LOCK may not use lock keys here, in LOCK's words.
@@ -397,7 +413,8 @@ func TestLockKeysNeverReachTheUpstream(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsALockKey: with the pattern * nothing reaches the upstream but what connections need.
+// TestEveryKeyIsALockKey: with the pattern * nothing reaches the upstream but what connections
+// need.
 func TestEveryKeyIsALockKey(t *testing.T) {
 	t.Parallel()
 	d := startAdopters(t, lab.Config{}, "--adopt-ttl", "20s").dial(t)
@@ -416,11 +433,10 @@ func TestEveryKeyIsALockKey(t *testing.T) {
 	d.WantNoStray(t)
 }
 
-// TestAdoptedLockEndsAsPromised: a shortened lock is gone within its new ttl and the small extra that
-// masters get, and its value holds it until then. A master that answered late may keep it for longer.
-func TestAdoptedLockEndsAsPromised(t *testing.T) {
-	t.Parallel()
-	d := startAdopters(t, lab.Config{}, "--adopt-keys", "job:*").dial(t)
+// testAdoptedLockEndsAsPromised: a shortened lock is gone within its new ttl and the small extra
+// that masters get, and its value holds it until then. A master that answered late may keep it
+// for longer.
+func testAdoptedLockEndsAsPromised(t *testing.T, d *adopters) {
 	d.near.WantDo("+OK\r\n", "SET", "job:1", "A", "NX", "PX", "60000")
 	d.far.WantDo("+OK\r\n", "SET", "job:1", "A", "XX", "PX", "2000")
 	d.far.WantDo(null, "SET", "job:1", "B", "NX", "PX", "2000")

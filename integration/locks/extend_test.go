@@ -11,12 +11,22 @@ import (
 
 // EXTEND never revives a lost lock, and restores a held one on masters that lack it.
 
-// TestExtendAfterTakeoverChangesNothing: EXTEND by a token whose lock has expired answers 0,
+// TestExtendAndUnlock: commands with the tokens of earlier and present locks. The last test pauses
+// masters.
+func TestExtendAndUnlock(t *testing.T) {
+	t.Parallel()
+	inTurn(t, lab.StartTwoProxies(t), []shared{
+		{"EXTEND after a takeover changes nothing", testExtendAfterTakeoverChangesNothing},
+		{"EXTEND clears the token of a minority", testExtendClearsTokenOfMinority},
+		{"a retried UNLOCK keeps the next lock", testRetriedUnlockKeepsNextLock},
+		{"EXTEND raises the expiry", testExtendRaisesExpiry},
+	})
+}
+
+// testExtendAfterTakeoverChangesNothing: EXTEND by a token whose lock has expired answers 0,
 // changes neither value nor expiry of the next holder's lock, and leaves no key of the old token.
 // redlock-rb#36 and redis-semaphore#175 revived the old lock (B8).
-func TestExtendAfterTakeoverChangesNothing(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testExtendAfterTakeoverChangesNothing(t *testing.T, p *lab.TwoProxies) {
 	for _, extender := range []*lab.Client{p.Near, p.Far} {
 		old := p.Near.Lock("job", "4s")
 		lab.WaitFor(t, "the lock's expiry", lab.Patience, func() bool { return p.Holders(t, "job") == 0 })
@@ -52,11 +62,9 @@ func wantLeft(t testing.TB, p *lab.TwoProxies, key string, ttl time.Duration, se
 	}
 }
 
-// TestExtendClearsTokenOfMinority: EXTEND does not extend a token that only a minority holds, and
+// testExtendClearsTokenOfMinority: EXTEND does not extend a token that only a minority holds, and
 // removes it there.
-func TestExtendClearsTokenOfMinority(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testExtendClearsTokenOfMinority(t *testing.T, p *lab.TwoProxies) {
 	old := p.Near.Lock("job", "60s")
 	p.WantHolders(t, "job", 5)
 	for _, s := range p.Masters[:3] {
@@ -74,10 +82,8 @@ func TestExtendClearsTokenOfMinority(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestExtendRaisesExpiry: EXTEND raises the expiry, never lowers it, and FULL adds the validity.
-func TestExtendRaisesExpiry(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+// testExtendRaisesExpiry: EXTEND raises the expiry, never lowers it, and FULL adds the validity.
+func testExtendRaisesExpiry(t *testing.T, p *lab.TwoProxies) {
 	token := p.Near.Lock("job", "10s")
 	p.WantHolders(t, "job", 5)
 	asked := time.Now()
@@ -169,11 +175,9 @@ func TestLockIsToppedUp(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestRetriedUnlockKeepsNextLock: a repeated UNLOCK of a session's first token leaves its second
+// testRetriedUnlockKeepsNextLock: a repeated UNLOCK of a session's first token leaves its second
 // lock alone. B25: in etcd it deleted the newer lock (etcd#22082).
-func TestRetriedUnlockKeepsNextLock(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testRetriedUnlockKeepsNextLock(t *testing.T, p *lab.TwoProxies) {
 	host := lab.Dial(t, p.Addr)
 	first := host.LockSession("job", "4s")
 	host.Unlock("job", first)

@@ -15,7 +15,8 @@ import (
 
 func TestFenceRises(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, lab.Long(20, 60), func(holder, _ *lab.Client) *lab.Client { return holder })
+	settings := lab.Long([]fenceSetting{fenceSettings[0], fenceSettings[2]}, fenceSettings) // the next test has the other
+	fenceRounds(t, lab.Long(10, 60), settings, func(holder, _ *lab.Client) *lab.Client { return holder })
 }
 
 // TestFenceRisesIfUnlockedElsewhere releases every lock through the other proxy. A late SET of the
@@ -23,19 +24,26 @@ func TestFenceRises(t *testing.T) {
 // masters are away by then, so that a free key does not stay closed until its ttl.
 func TestFenceRisesIfUnlockedElsewhere(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, lab.Long(8, 25), func(_, other *lab.Client) *lab.Client { return other })
+	settings := lab.Long(fenceSettings[1:2], fenceSettings)
+	fenceRounds(t, lab.Long(8, 25), settings, func(_, other *lab.Client) *lab.Client { return other })
 }
 
-func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *lab.Client) *lab.Client) {
+// fenceSetting is the masters' counters at the start.
+type fenceSetting struct {
+	counts []int
+	away   int // how many masters may be away at once
+}
+
+var fenceSettings = []fenceSetting{
+	{[]int{0, 40, 7}, 1},
+	{[]int{0, 3, 50, 21, 9}, 2},
+	{[]int{5, 5, 5, 5, 60}, 2},
+}
+
+func fenceRounds(t *testing.T, rounds int, settings []fenceSetting,
+	unlocker func(holder, other *lab.Client) *lab.Client) {
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	for _, setting := range []struct {
-		counts []int
-		away   int // how many masters may be away at once
-	}{
-		{[]int{0, 40, 7}, 1},
-		{[]int{0, 3, 50, 21, 9}, 2},
-		{[]int{5, 5, 5, 5, 60}, 2},
-	} {
+	for _, setting := range settings {
 		n := len(setting.counts)
 		t.Run(fmt.Sprintf("%d masters, counters %v", n, setting.counts), func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +147,7 @@ func TestFenceRisesUnderContention(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	two := c.Another(t)
-	const clients, grants = 6, 25
+	clients, grants := 6, lab.Long(12, 25)
 	results, held := make(chan error, clients), make(chan string, 1)
 	held <- "" // the last holder's token; the channel is empty while a client holds the lock
 	for i := range clients {

@@ -35,7 +35,7 @@ func TestHoldersAndWaitersMayLeaveInAnyWay(t *testing.T) {
 			}
 		})
 	}
-	lab.Pass(t, lab.Long(6*time.Second, time.Minute))
+	lab.Pass(t, lab.Long(3*time.Second, time.Minute))
 	close(s.stop)
 	wg.Wait()
 	t.Logf("%d grants", s.grants.Load())

@@ -9,15 +9,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLimitLetsTenIn: 100 clients of two proxies want one of ten slots. At most ten hold one at a
+// TestLimitLetsTenIn: many clients of two proxies want one of ten slots. At most ten hold one at a
 // time, no two the same, and the slots are in use while clients wait.
 func TestLimitLetsTenIn(t *testing.T) {
 	t.Parallel()
-	const clients, limit = 100, 10
+	const limit = 10
+	clients, lasts := lab.Long(50, 100), lab.Long(2*time.Second, 3*time.Second)
 	c := startCrowd(t)
 	c.start(0, clients, func(m *member) bool { return m.take(limit) })
 	var pairs []time.Duration // of LOCK and UNLOCK of a free key meanwhile
-	for start := time.Now(); time.Since(start) < 3*time.Second; {
+	for start := time.Now(); time.Since(start) < lasts; {
 		asked := time.Now()
 		c.Near.Unlock("free", c.Near.Lock("free", "60s"))
 		pairs = append(pairs, time.Since(asked))
@@ -53,7 +54,7 @@ func TestLimitsMayDiffer(t *testing.T) {
 				o.Limit == limit
 		})
 	}
-	lab.Pass(t, 2*time.Second)
+	lab.Pass(t, lab.Long(time.Second, 2*time.Second))
 	for _, n := range limits {
 		if !lab.Poll(lab.Patience, func() bool { return granted(n) }) {
 			t.Errorf("grants to clients with LIMIT %d: got none, want some", n)

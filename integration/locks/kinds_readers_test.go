@@ -13,7 +13,8 @@ import (
 // on.
 func TestReadersLetAWriterIn(t *testing.T) {
 	t.Parallel()
-	const readers, rounds, ttl = 64, 4, time.Second
+	const readers, ttl = 64, time.Second
+	rounds := lab.Long(2, 4)
 	c := startCrowd(t)
 	data := []string{"data"}
 	c.start(0, readers, func(m *member) bool { return m.read(data, ttl) })

@@ -87,9 +87,10 @@ func TestWaiterOfAnyKindLeavesNoTrace(t *testing.T) {
 // any ttl, and the next gets one when a slot expires.
 func TestLimitWithoutUnlockIsARateLimit(t *testing.T) {
 	t.Parallel()
-	const limit, ttl, lasts = 5, 500 * time.Millisecond, 3 * time.Second
+	const limit, ttl = 5, 500 * time.Millisecond
+	clients, lasts := lab.Long(10, 20), lab.Long(2*time.Second, 3*time.Second)
 	c := startCrowd(t)
-	c.start(0, 20, func(m *member) bool {
+	c.start(0, clients, func(m *member) bool {
 		_, ok := m.lock(ttl, []string{"api"}, history.Limited, limit, false)
 		m.sleep(20*time.Millisecond + m.upTo(20*time.Millisecond))
 		return ok

@@ -80,7 +80,7 @@ func TestMaxWaitersIsTheLimit(t *testing.T) {
 	p.Near = lab.Dial(t, p.Addr)
 	token := p.Far.Lock("job", "60s")
 	before := p.Memory(t, "VmRSS")
-	for range 10 {
+	for range lab.Long(5, 10) {
 		hosts := []*lab.Client{lab.Dial(t, p.Addr), lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)}
 		for i, host := range hosts {
 			host.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "0"))

@@ -12,15 +12,43 @@ import (
 // These tests show which waiter wakes up, and in which order. The tests of package commands check
 // on a clock of their own how soon it wakes up; integration/bench measures it.
 
-// TestReleaseOrExpiryWakesWaiter: a waiter wakes up when the lock is released through its own or
+// TestWaitersWakeUp: the waiters of two proxies. The first test counts from the start of the
+// masters.
+func TestWaitersWakeUp(t *testing.T) {
+	t.Parallel()
+	inTurn(t, lab.StartTwoProxies(t), []shared{
+		{"release without a waiter publishes nothing", testReleaseWithoutWaiterPublishesNothing},
+		{"release or expiry wakes a waiter", testReleaseOrExpiryWakesWaiter},
+		{"waiters are served in order", testWaitersAreServedInOrder},
+		{"dead waiters do not block the queue", testDeadWaitersDoNotBlockQueue},
+		{"a waiter that leaves keeps the others' subscription", testWaiterThatLeavesKeepsOthersSubscription},
+	})
+}
+
+// shared is a test that leaves no lock, no waiter and all servers as they were.
+type shared struct {
+	name string
+	run  func(t *testing.T, p *lab.TwoProxies)
+}
+
+// inTurn runs tests one after the other with the same servers, on connections of their own.
+func inTurn(t *testing.T, p *lab.TwoProxies, tests []shared) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			own := *p
+			own.Near, own.Far = lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
+			test.run(t, &own)
+		})
+	}
+}
+
+// testReleaseOrExpiryWakesWaiter: a waiter wakes up when the lock is released through its own or
 // the other proxy, well within the ttl of a minute. It also wakes up when the lock expires, and
 // not before.
-func TestReleaseOrExpiryWakesWaiter(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testReleaseOrExpiryWakesWaiter(t *testing.T, p *lab.TwoProxies) {
 	for name, unlocker := range map[string]*lab.Client{"same proxy": p.Near, "other proxy": p.Far} {
 		waiter := lab.Dial(t, p.Addr)
-		for i := range 21 {
+		for i := range lab.Long(8, 21) {
 			key := fmt.Sprintf("%s-%d", name[:4], i)
 			token := p.Far.Lock(key, "60s")
 			granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
@@ -35,19 +63,18 @@ func TestReleaseOrExpiryWakesWaiter(t *testing.T) {
 		key := fmt.Sprintf("expiry-%d", i)
 		waiter, locked := lab.Dial(t, p.Addr), time.Now()
 		p.Far.Lock(key, "1s")
-		_, at := lab.WantToken(t, "after expiry", waiter.Later("LOCK", key, "60s", "WAIT", "20s"))
+		token, at := lab.WantToken(t, "after expiry", waiter.Later("LOCK", key, "60s", "WAIT", "20s"))
 		if early := locked.Add(time.Second).Sub(at); early > 0 {
 			t.Errorf("grant after another's lock of 1s: got it %v before the expiry", early)
 		}
+		waiter.Unlock(key, token)
 	}
 }
 
-// TestWaitersAreServedInOrder: of five waiters the second leaves. The others get the lock in
+// testWaitersAreServedInOrder: of five waiters the second leaves. The others get the lock in
 // order, and the key is free at the end. Dead and timed-out waiters blocked Redisson's fair lock
 // (B22: Redisson#1104, #2883, #3004).
-func TestWaitersAreServedInOrder(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testWaitersAreServedInOrder(t *testing.T, p *lab.TwoProxies) {
 	for name, leave := range map[string]func(*lab.Client){
 		"fin":  func(c *lab.Client) { c.Close() },
 		"rst":  func(c *lab.Client) { c.Reset() },
@@ -85,11 +112,9 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDeadWaitersDoNotBlockQueue: the first waiter times out, the second is killed and the third
+// testDeadWaitersDoNotBlockQueue: the first waiter times out, the second is killed and the third
 // resets its connection. The fourth gets the lock (B22).
-func TestDeadWaitersDoNotBlockQueue(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testDeadWaitersDoNotBlockQueue(t *testing.T, p *lab.TwoProxies) {
 	token := p.Far.Lock("job", "60s")
 	head := lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "6s") // time for the others to join
 	p.Near.WaitWaiting(1)
@@ -181,13 +206,11 @@ func TestUnevenReleaseWakesWaiter(t *testing.T) {
 	}
 }
 
-// TestWaiterThatLeavesKeepsOthersSubscription: of two waiters one leaves, and a release still
+// testWaiterThatLeavesKeepsOthersSubscription: of two waiters one leaves, and a release still
 // wakes the other. No channel and no key is left. In Redisson a waiter that left took the other's
 // subscription with it, and channels leaked (B20: Redisson#491, #4064); python-redis-lock left
 // signal keys on the server (B21: #14, #15, #17).
-func TestWaiterThatLeavesKeepsOthersSubscription(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testWaiterThatLeavesKeepsOthersSubscription(t *testing.T, p *lab.TwoProxies) {
 	for i := range 6 {
 		key := fmt.Sprintf("job-%d", i)
 		token := p.Far.Lock(key, "60s")
@@ -217,11 +240,9 @@ func TestWaiterThatLeavesKeepsOthersSubscription(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutWaiterPublishesNothing: UNLOCK publishes only while a client waits for the
+// testReleaseWithoutWaiterPublishesNothing: UNLOCK publishes only while a client waits for the
 // key.
-func TestReleaseWithoutWaiterPublishesNothing(t *testing.T) {
-	t.Parallel()
-	p := lab.StartTwoProxies(t)
+func testReleaseWithoutWaiterPublishesNothing(t *testing.T, p *lab.TwoProxies) {
 	trials := lab.CommandCounts(t, p.Masters, "publish") // by which the proxies check their rights
 	published := func() int { return lab.CommandCounts(t, p.Masters, "publish") - trials }
 	lockAndUnlock := func() {

@@ -22,8 +22,8 @@ func TestFullAndLockinfoRepliesAreAsDocumented(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// wantShapes checks the replies to LOCK FULL and LOCKINFO. null is the protocol's null, and head the
-// beginning of LOCKINFO's reply.
+// wantShapes checks the replies to LOCK FULL and LOCKINFO. null is the protocol's null, and head
+// the beginning of LOCKINFO's reply.
 func wantShapes(p *lab.TwoProxies, c *lab.Client, null, head string) {
 	t := c.T
 	t.Helper()
@@ -89,7 +89,7 @@ func wantForeignLock(p *lab.TwoProxies, c *lab.Client) {
 func TestLocksPagesReturnEachLockOnce(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--admin-commands", "on")
-	const locks = 200
+	const locks = 60
 	secrets := map[string]string{}
 	for i := range locks {
 		key := fmt.Sprintf("job-%d", i)
@@ -220,8 +220,8 @@ func TestAdminCommandsNeedSettingOrUnixSocket(t *testing.T) {
 	wantFirstMasterDown(t, p, lab.Dial3(t, p.Addr), "%12\r\n")
 }
 
-// wantFirstMasterDown: LOCKPROXY MASTERS lists five masters, each beginning with head, of which the
-// first is down and the others vote. A reason is given for the first and for slow ones.
+// wantFirstMasterDown: LOCKPROXY MASTERS lists five masters, each beginning with head, of which
+// the first is down and the others vote. A reason is given for the first and for slow ones.
 func wantFirstMasterDown(t *testing.T, p *lab.TwoProxies, c *lab.Client, head string) {
 	t.Helper()
 	list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))

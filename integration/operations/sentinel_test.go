@@ -239,10 +239,11 @@ func TestSentinelFailoverResumesWrites(t *testing.T) {
 				return reply == "+OK\r\n"
 			})
 		}},
-		"killed, with passwords": {true, false, func(_ *testing.T, w *watched) { w.master.Kill() }},
-		"killed, with TLS":       {false, true, func(_ *testing.T, w *watched) { w.master.Kill() }},
-		"silent":                 {false, false, func(t *testing.T, w *watched) { w.master.Pause(t) }},
-		"killed with a Sentinel": {false, false, func(_ *testing.T, w *watched) { w.master.Kill(); w.sentinels[0].Kill() }},
+		"killed with a Sentinel, with passwords and TLS": {true, true, func(_ *testing.T, w *watched) {
+			w.master.Kill()
+			w.sentinels[0].Kill()
+		}},
+		"silent": {false, false, func(t *testing.T, w *watched) { w.master.Pause(t) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ func TestRunHoldRunsOnceInAnInterval(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	const machines, hold = 10, 3 * time.Second
-	for round := range lab.Long(5, 20) {
+	for round := range lab.Long(2, 20) {
 		flags := fmt.Sprintf("--quiet --conflict-exit-code 0 --addr %s --key job-%d --hold %v",
 			c.Addr, round, hold)
 		start := time.Now()

@@ -32,7 +32,8 @@ func TestRunSurvivesRollingRestart(t *testing.T) {
 	second := c.Another(t)
 	folder := t.TempDir()
 	var all []*lab.Process
-	for i := range 20 {
+	keys := lab.Long(5, 10)
+	for i := range 2 * keys {
 		addrs := []string{c.Addr + "," + second.Addr, second.Addr + "," + c.Addr}[i%2]
 		flags := fmt.Sprintf("--addr %s --key job-%d --wait forever", addrs, i/2)
 		all = append(all, launchRun(t, flags, "sh", "-c", atWork, folder))
@@ -43,15 +44,15 @@ func TestRunSurvivesRollingRestart(t *testing.T) {
 		}
 		return n
 	}
-	lab.WaitFor(t, "a command of each key", lab.Patience, func() bool { return begun() == 10 })
+	lab.WaitFor(t, "a command of each key", lab.Patience, func() bool { return begun() == keys })
 	for _, p := range []*lab.Proxy{c.Proxy, second, c.Proxy} {
 		p.Stop(t)
 		p.Restart(t)
 		p.WaitVoting(t)
 		lab.Pass(t, time.Second)
 	}
-	if n := begun(); n != 10 {
-		t.Errorf("got %d started commands, want 10", n)
+	if n := begun(); n != keys {
+		t.Errorf("got %d started commands, want %d", n, keys)
 	}
 	writeEnd(t, folder)
 	for _, p := range all {

@@ -24,7 +24,7 @@ func TestRandomBytesGetTheSameReplies(t *testing.T) {
 		t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 			t.Parallel()
 			c, direct := lab.StartCluster(t, 1), lab.StartRedis(t)
-			for i := range uint64(300) {
+			for i := range lab.Long[uint64](120, 300) {
 				run := differential{script{rand.New(rand.NewPCG(seed, worker<<32|i))}, c.Upstream, direct, c.Addr, i%2 == 1, 0}
 				if !run.same(t) {
 					t.Errorf("script %d of worker %d differs", i, worker)
@@ -104,13 +104,14 @@ func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	return sent, got, want
 }
 
-// alike compares answers. UNSUBSCRIBE without a channel answers in the order of a hash table, and each
-// server has a hash of its own.
+// alike compares answers. UNSUBSCRIBE without a channel answers in the order of a hash table, and
+// each server has a hash of its own.
 func alike(got, want lab.Heard) bool {
 	return got == want || got.State == want.State && inOrder(got.Text) == inOrder(want.Text)
 }
 
-// inOrder returns the text with the channels of replies to UNSUBSCRIBE that follow each other sorted.
+// inOrder returns the text with the channels of replies to UNSUBSCRIBE that follow each other
+// sorted.
 func inOrder(text string) string {
 	list := frames(text)
 	var run [][]string // the elements of replies that follow each other
@@ -141,7 +142,7 @@ func TestRandomBytesAreRepeatable(t *testing.T) {
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	servers := lab.StartMasters(t, 2)
 	r := lab.StartRelay(t, servers[0].Addr)
-	for i := range uint64(100) {
+	for i := range lab.Long[uint64](50, 100) {
 		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, i%2 == 1, 0}
 		if !run.same(t) {
 			t.Fatalf("script %d differs", i)

@@ -2,6 +2,8 @@ package relay
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +16,23 @@ type grammar struct {
 	commands map[string][]described // by group
 	groups   []string
 	payload  string // the reply to DUMP of a string
+}
+
+// anyOf returns a command of a group.
+func (g grammar) anyOf(group string) described {
+	return g.commands[group][g.IntN(len(g.commands[group]))]
+}
+
+// deal returns the commands with which a script of a group begins, by the number of the script
+// among those of the group. They are the next eight of the group's commands, in an order that
+// depends on the seed, so that few scripts suffice for all commands.
+func (g grammar) deal(seed uint64, group string, number int) (hand []described) {
+	list := g.commands[group]
+	order := rand.New(rand.NewPCG(seed, uint64(slices.Index(g.groups, group)))).Perm(len(list))
+	for i := range 8 {
+		hand = append(hand, list[order[(8*number+i)%len(order)]])
+	}
+	return hand
 }
 
 // call is a command under construction.

@@ -32,11 +32,13 @@ type fidelityScript struct {
 	replies  bool // CLIENT REPLY is among the commands
 }
 
-// newFidelityScript writes a script of 3 to 25 commands, most of them of the group. One in ten
-// has some of its bytes changed; one in three has lock commands.
-func newFidelityScript(g grammar, state connectionState, resp3 bool, password, group string) *fidelityScript {
+// newFidelityScript writes a script of 3 to 25 commands, most of them of the cell's group, and of
+// these the given ones first. mutated: some of its bytes are changed. One in three has lock
+// commands.
+func newFidelityScript(g grammar, c fidelityCell, password string, first []described, mutated bool) *fidelityScript {
+	state, resp3 := c.state, c.resp3
 	s := &fidelityScript{grammar: g, state: state, resp3: resp3, password: password}
-	s.mutated, s.locking = !state.silent && s.IntN(10) == 0, s.IntN(3) == 0
+	s.mutated, s.locking = mutated && !state.silent, s.IntN(3) == 0
 	s.prelude = state.prelude(resp3, password)
 	for i, e := range s.prelude {
 		s.text.WriteString(lab.Encode(e.args...))
@@ -45,12 +47,16 @@ func newFidelityScript(g grammar, state connectionState, resp3 bool, password, g
 		}
 	}
 	start := s.text.Len()
-	for range 3 + s.IntN(23) {
-		from := group
-		if s.IntN(10) < 3 {
-			from = s.grammar.groups[s.IntN(len(s.grammar.groups))]
+	for n := range 3 + s.IntN(23) {
+		switch {
+		case n > 0 && s.IntN(10) < 3:
+			s.one(s.anyOf(s.grammar.groups[s.IntN(len(s.grammar.groups))]))
+		case len(first) > 0:
+			s.one(first[0])
+			first = first[1:]
+		default:
+			s.one(s.anyOf(c.group))
 		}
-		s.one(s.commands[from][s.IntN(len(s.commands[from]))])
 		if s.locking && s.IntN(4) == 0 {
 			s.lock()
 		}

@@ -60,9 +60,9 @@ func readTo(host *lab.Client, end string) string {
 	return b.String()
 }
 
-// A reply that looks like a pub/sub message must not shift the following replies to other commands:
-// then a wrong AUTH would take the +OK of another. No packet here logs in, so a LOCK after it gets
-// the answer of a new connection.
+// A reply that looks like a pub/sub message must not shift the following replies to other
+// commands: then a wrong AUTH would take the +OK of another. No packet here logs in, so a LOCK
+// after it gets the answer of a new connection.
 func TestForgedMessageMovesNoReplies(t *testing.T) {
 	t.Parallel()
 	rules := strings.Fields(strings.NewReplacer(" +ping", "", " +subscribe", "").Replace(strings.Join(fewRights, " ")))
@@ -130,38 +130,40 @@ func TestSwitchedUserMayNotLock(t *testing.T) {
 	t.Parallel()
 	const answered = "|answered|" // separates packets
 	alice, bob := lab.Encode("AUTH", "alice", "a-secret"), lab.Encode("AUTH", "bob", "b-secret")
+	all := []string{"~*", "&*", "+@all"}
+	few, open := identityCluster(t, true, fewRights...), identityCluster(t, true, all...)
+	number := 0 // for the names of locks
 	for name, c := range map[string]struct {
-		rules []string // of the default user
-		sent  string   // leaves the connection with a user who may not lock
+		cluster *lab.Cluster // its default user has few rights or all
+		sent    string       // leaves the connection with a user who may not lock
 	}{
-		"HELLO AUTH and a bad name":        {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"HELLO AUTH and a second one":      {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH", "alice", "wrong")},
-		"HELLO AUTH and a wrong option":    {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
-		"HELLO with the same user twice":   {fewRights, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH", "bob", "b-secret")},
-		"a deep reply, then another user":  {fewRights, alice + nest(1100) + bob},
-		"a deep reply, then a wrong AUTH":  {fewRights, bob + nest(1100) + lab.Encode("AUTH", "alice", "wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
-		"a deep reply, then HELLO":         {fewRights, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
-		"a deep reply, LOCK, other user":   {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
-		"a deep reply, LOCK, HELLO":        {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"a deep reply, RESET, ECHO":        {fewRights, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, user, RESET, ECHO":  {fewRights, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, then RESET":         {fewRights, alice + nest(1100) + lab.Encode("RESET")},
-		"a forged RESET":                   {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET after UNSUBSCRIBE": {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET, a forged OK":      {fewRights, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") + lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
+		"HELLO AUTH and a bad name":        {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"HELLO AUTH and a second one":      {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH", "alice", "wrong")},
+		"HELLO AUTH and a wrong option":    {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
+		"HELLO with the same user twice":   {few, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH", "bob", "b-secret")},
+		"a deep reply, then another user":  {few, alice + nest(1100) + bob},
+		"a deep reply, then a wrong AUTH":  {few, bob + nest(1100) + lab.Encode("AUTH", "alice", "wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
+		"a deep reply, then HELLO":         {few, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
+		"a deep reply, LOCK, other user":   {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
+		"a deep reply, LOCK, HELLO":        {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"a deep reply, RESET, ECHO":        {few, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, user, RESET, ECHO":  {few, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, then RESET":         {few, alice + nest(1100) + lab.Encode("RESET")},
+		"a forged RESET":                   {open, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
+		"a forged RESET after UNSUBSCRIBE": {open, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
+		"a forged RESET, a forged OK":      {few, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") + lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cluster := identityCluster(t, true, c.rules...)
-			for i, wait := range []bool{false, true, false, true} {
-				host := lab.Dial(t, cluster.Addr)
+			for _, wait := range []bool{false, true, false, true} {
+				number++
+				host := lab.Dial(t, c.cluster.Addr)
 				packets := strings.Split(c.sent, answered)
 				for i, packet := range packets {
 					if host.Send(packet); wait || i < len(packets)-1 {
 						until(host, "the-middle")
 					}
 				}
-				host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "2s") + lab.Encode("ACL", "WHOAMI"))
+				host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", number), "2s") + lab.Encode("ACL", "WHOAMI"))
 				text := until(host, "the-end")
 				if strings.Contains(text, "$57\r\n") || !strings.Contains(text, "-NOPERM ") {
 					t.Errorf("wait %v: got %.1000q, want NOPERM and no token", wait, text[max(0, len(text)-600):])
@@ -263,8 +265,8 @@ func TestMonitorOutlivesForgedReset(t *testing.T) {
 	}
 }
 
-// The last reply before replies are off may look like the refusal of a query. It reaches the client,
-// although no bytes follow it.
+// The last reply before replies are off may look like the refusal of a query. It reaches the
+// client, although no bytes follow it.
 func TestLastReplyBeforeSilenceArrives(t *testing.T) {
 	t.Parallel()
 	host := lab.Dial(t, lab.StartProtected(t).Addr)

@@ -20,7 +20,8 @@ import (
 // user with the right must get the lock and no other user may; a refusal must have the right code;
 // all other bytes must be equal.
 //
-// It tries 600 scripts. A thorough run, and the repetition of one script:
+// It tries 300 scripts, or 600 with INTEGRATION_LONG. A thorough run, and the repetition of one
+// script:
 //
 //	IDENTITY_SCRIPTS=50000 IDENTITY_TIME=1h go test -count=1 -timeout 2h -run 'TestIdentity$' \
 //		./integration/relay
@@ -28,13 +29,13 @@ import (
 //		-run 'TestIdentity$' ./integration/relay
 //
 // VALKEY_SERVER names a valkey-server of 9.1 or later that is not in the PATH, and
-// INTEGRATION_BINARY another lockproxy. IDENTITY_FAULTS is the number of different faults that ends
-// the run (1). IDENTITY_ONLY is a prefix of the faults that count, such as "granted": so a version
-// that has many can be searched for one kind.
+// INTEGRATION_BINARY another lockproxy. IDENTITY_FAULTS is the number of different faults that
+// ends the run (1). IDENTITY_ONLY is a prefix of the faults that count, such as "granted": so a
+// version that has many can be searched for one kind.
 func TestIdentity(t *testing.T) {
 	rigs, master := identityRigs(t)
 	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master, end: time.Now().Add(time.Hour),
-		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)), limit: numberFrom(t, "IDENTITY_SCRIPTS", 600)}
+		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)), limit: numberFrom(t, "IDENTITY_SCRIPTS", lab.Long[uint64](300, 600))}
 	if text := os.Getenv("IDENTITY_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {

@@ -10,13 +10,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Each reply to 100,000 random commands, mixed with LOCK and UNLOCK, matches a model: over
-// several connections, RESP2 and RESP3, in pipelines of random length and random fragments.
+// Each reply to 20,000 random commands, or 100,000 with INTEGRATION_LONG, mixed with LOCK and
+// UNLOCK, matches a model: over several connections, RESP2 and RESP3, in pipelines of random
+// length and random fragments.
 func TestRandomCommandsMatchModel(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	c := lab.StartCluster(t, 3)
-	const connections, commands = 8, 100_000
+	const connections = 8
+	commands := lab.Long(20_000, 100_000)
 	results := make(chan error, connections)
 	models := make([]*model, connections)
 	stop, flooded := make(chan struct{}), make(chan error, 1)

@@ -178,8 +178,8 @@ func TestUpstreamIsNotAskedForUserNeedlessly(t *testing.T) {
 	}
 }
 
-// LOCKPROXY shows and releases only locks whose keys the user may SET, and admits a master only for
-// an administrator; over a Unix socket it needs no right.
+// LOCKPROXY shows and releases only locks whose keys the user may SET, and admits a master only
+// for an administrator; over a Unix socket it needs no right.
 func TestLockACLLimitsOperators(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "p.sock")
@@ -195,7 +195,8 @@ func TestLockACLLimitsOperators(t *testing.T) {
 	all.WantDo("+OK\r\n", "AUTH", "secret")
 	app, reader, admin := as("app"), as("reader"), as("admin")
 	var own, others []string
-	for i := range 40 {
+	each := lab.Long(20, 40)
+	for i := range each {
 		own, others = append(own, fmt.Sprintf("app:%02d", i)), append(others, fmt.Sprintf("other:%02d", i))
 		app.Lock(own[i], "60s")
 		all.Lock(others[i], "60s")
@@ -203,7 +204,7 @@ func TestLockACLLimitsOperators(t *testing.T) {
 	for _, listing := range []struct {
 		options []string
 		n       int // of own and of others
-	}{{nil, 40}, {[]string{"COUNT", "1000"}, 40}, {[]string{"MATCH", "*:0*", "COUNT", "7"}, 10}} {
+	}{{nil, each}, {[]string{"COUNT", "1000"}, each}, {[]string{"MATCH", "*:0*", "COUNT", "7"}, 10}} {
 		wantListed(all, slices.Concat(own[:listing.n], others[:listing.n]), listing.options...)
 		wantListed(app, own[:listing.n], listing.options...)
 		wantListed(reader, nil, listing.options...)

@@ -22,7 +22,7 @@ func TestClientsNeverGetForeignReplies(t *testing.T) {
 	var wg sync.WaitGroup
 	var runs, replies atomic.Int64
 	failed := make(chan error, clients)
-	visits := lab.Long(5, 100)
+	visits := lab.Long(2, 100)
 	for i := range clients {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -57,7 +57,7 @@ func TestClientCommandsMatchRedis(t *testing.T) {
 // or in the middle of its replies.
 func TestOutputLimitsCloseClients(t *testing.T) {
 	t.Parallel()
-	const big = 50 << 20 // more than the sockets on the way can buffer
+	big := lab.Long(32<<20, 50<<20) // more than the sockets on the way can buffer
 	direct, upstream := lab.StartRedis(t), lab.StartRedis(t)
 	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard", "off")
 	for name, addr := range map[string]string{"directly": direct.Addr, "through the proxy": p.Addr} {

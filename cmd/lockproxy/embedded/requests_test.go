@@ -67,7 +67,7 @@ var requestCases = []requestCase{
 // play sends the bytes of a case and compares the reply.
 func (r *requestCase) play(t *testing.T, conn net.Conn, send io.Reader) {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	go io.Copy(conn, send) // fails if the server closes before it has read everything
 	got := make([]byte, len(r.want))
 	if n, err := io.ReadFull(conn, got); string(got[:n]) != r.want {
@@ -110,8 +110,8 @@ func TestRequestCasesOfRedis(t *testing.T) {
 }
 
 // TestRequestsUnlikeRedis: where Redis waits for more bytes that cannot mend a request, the
-// embedded server refuses it at once. It refuses counts that Redis accepts since version 7, prints no byte
-// that is not printable, and answers all commands before it closes.
+// embedded server refuses it at once. It refuses counts that Redis accepts since version 7,
+// prints no byte that is not printable, and answers all commands before it closes.
 func TestRequestsUnlikeRedis(t *testing.T) {
 	m, _ := newTestServer(t)
 	for _, tt := range []requestCase{

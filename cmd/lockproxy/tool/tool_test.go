@@ -335,7 +335,7 @@ func TestWrongTargetIsAUsageError(t *testing.T) {
 				if strings.HasPrefix(command, "run") {
 					args = append(args, "--", "true")
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				var out strings.Builder
 				if code, _ := Run(ctx, args, nil, &out, &out); code != exitUsage || ctx.Err() != nil {
 					t.Errorf("%q: ends with %d: %s", args, code, out.String())

@@ -482,7 +482,7 @@ func startReal(t *testing.T) *realServer {
 // must sends a command, which may not fail. A lane that was cut comes back.
 func (s *realServer) must(args ...string) wire.Reply {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		r, err := s.lane.Call(s.t.Context(), wire.AppendCommand(nil, args...))
 		if err == nil {
 			return r

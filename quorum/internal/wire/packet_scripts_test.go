@@ -43,7 +43,7 @@ func TestPacketOrder(t *testing.T) {
 func TestPacketIsItsOperations(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		dice := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-		for round := range 40 {
+		for round := range 15 {
 			s.wantPacketIsItsOperations(t, dice, round%5 > 0)
 		}
 	})

@@ -171,10 +171,11 @@ func TestClose(t *testing.T) {
 func TestWrite(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Loops, network string, _ bool) {
 		c, other := adopted(t, ls, network)
-		all := make([]byte, 16<<20)
-		for i := range all {
-			all[i] = byte(i >> 8)
+		cycle := make([]byte, 1<<16)
+		for i := range cycle {
+			cycle[i] = byte(i >> 8)
 		}
+		all := bytes.Repeat(cycle, 16<<20/len(cycle))
 		n, err := c.TryWrite(all)
 		if n == 0 || n == len(all) || err != nil {
 			t.Fatalf("took %d bytes at once, %v", n, err)

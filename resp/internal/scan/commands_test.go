@@ -60,7 +60,7 @@ func TestCommandReader(t *testing.T) {
 // TestCommandReaderCutsAsScanner: as many commands, and the same reason for refusing bytes. The
 // scanner leaves some limits to the upstream, and stops at a command that closes the connection.
 func TestCommandReaderCutsAsScanner(t *testing.T) {
-	const seeds = 20000
+	const seeds = 5000
 	compared := 0
 	for seed := range uint64(seeds) {
 		in := randomRequests(rand.New(rand.NewPCG(seed, 11)))
