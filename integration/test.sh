@@ -132,9 +132,9 @@ check go -C integration/bench test -vet=off .
 tests='timeout 1h go test -vet=off -ldflags=-w -count=1 -timeout 40m'
 
 # A program with the race detector takes three times as much processor time, so it is used where
-# goroutines share state. The whole program runs under it in the tests of cmd/lockproxy. Without
-# GORACE each program sleeps for a second at its end.
-shared='/(admin|cmd/lockproxy|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
+# goroutines share state. docs/contributing.md has the command that tests the whole program with it.
+# Without GORACE each program sleeps for a second at its end.
+shared='/(admin|commands|commands/internal/(queue|session)|quorum|quorum/internal/(clock|master|notify)|resp|resp/internal/(netpoll|protocol)|upstream)$'
 searched='/quorum/internal/(admission|model.*|sim)$'
 longest='/integration/(faults|clients|operations|relay)$' # these begin first
 
