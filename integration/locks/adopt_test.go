@@ -231,7 +231,8 @@ func TestAdoptedLocksExcludeLOCK(t *testing.T) {
 	d.WantNoStray(t)
 }
 
-// TestAdoptedLocks: one after the other with the same servers, of which the last test stops two.
+// TestAdoptedLocks runs tests one after the other with the same servers. The second stops the
+// upstream, and the third two masters.
 func TestAdoptedLocks(t *testing.T) {
 	t.Parallel()
 	d := startAdopters(t, lab.Config{}, "--adopt-keys", "job:*")
