@@ -186,7 +186,7 @@ func TestBegunTranscripts(t *testing.T) {
 				locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
 				c := sendTo(t, w, locker, dial, tt.before, tt.send)
 				c.CloseWrite()
-				if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
+				if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+steady(string(got)), "\n"+tt.want) {
 					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
 				}
 				if got := locker.events.take(); got != tt.report {

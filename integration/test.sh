@@ -115,9 +115,7 @@ for system in darwin/arm64 windows/amd64; do
 	GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 go vet $portable || failed "go vet for $system"
 done
 silent go fix -diff ./...
-step go tool staticcheck ./...
-go build -o "$scratch/staticcheck" honnef.co/go/tools/cmd/staticcheck || failed 'go build staticcheck'
-check "$scratch/staticcheck" ./...
+check go tool staticcheck ./...
 
 # Other modules are only built and vetted, because their tests take minutes, a browser or a network.
 for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name go.mod -not -path '*/node_modules/*'); do
@@ -143,7 +141,7 @@ longest='/integration/(faults|clients|operations|relay)$' # these begin first
 {
 	GORACE=atexit_sleep_ms=20 $tests -race -p 2 $(grep -E "$shared" "$scratch/packages") >"$scratch/raced" 2>&1 &
 	raced=$!
-	$tests -p 2 -parallel 6 $(grep -E "$longest" "$scratch/packages") \
+	$tests -p 3 -parallel 4 $(grep -E "$longest" "$scratch/packages") \
 		$(grep -vE "$shared|$searched|$longest" "$scratch/packages") >"$scratch/others" 2>&1 &
 	others=$!
 }

@@ -70,7 +70,7 @@ func TestCostOfLock(t *testing.T) {
 // measure runs some pairs of LOCK and UNLOCK, and counts the scripts.
 func (c *costCase) measure(t *testing.T, s *sim, trip time.Duration) {
 	t.Helper()
-	const pairs = 10
+	const pairs = 5
 	n := len(s.masters)
 	q := s.quorum(s.far(trip))
 	second := q

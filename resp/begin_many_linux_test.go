@@ -124,7 +124,7 @@ func TestBeginAndFlood(t *testing.T) {
 		one.answer()
 		close(gone)
 	}()
-	chunk := []byte(strings.Repeat(ping, 10000))
+	chunk := []byte(echoOf(200 << 10))
 	sent := 0
 	for err := error(nil); err == nil && sent < 2*aheadMost; sent += len(chunk) {
 		_, err = c.Write(chunk)

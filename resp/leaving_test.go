@@ -3,9 +3,11 @@ package resp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +61,11 @@ func TestUpstreamGoneDuringCommand(t *testing.T) {
 	within(t, "word of the lost reply", r.handler.lost)
 }
 
+// echoOf returns a request of n bytes and a few.
+func echoOf(n int) string {
+	return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", n, strings.Repeat("x", n))
+}
+
 // TestWriteWithoutReading: a client may write a long pipeline with commands of ours in it before
 // it reads anything.
 func TestWriteWithoutReading(t *testing.T) {
@@ -67,7 +74,7 @@ func TestWriteWithoutReading(t *testing.T) {
 	c := r.dial()
 	c.SetDeadline(time.Now().Add(patience))
 	const count, body = 39, 1 << 20
-	echo := "*2\r\n$4\r\nECHO\r\n$1048576\r\n" + strings.Repeat("x", body) + "\r\n"
+	echo := echoOf(body)
 	half := strings.Repeat(echo, count/2)
 	c.send(half + "LOCK a 1\r\n" + half + "LOCK b 1\r\n")
 	reply := echo[len("*2\r\n$4\r\nECHO\r\n"):]
@@ -95,7 +102,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	c.SetDeadline(time.Now().Add(patience))
 	c.send("LOCK wait\r\n")
 	within(t, "command", enter)
-	chunk := []byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 10000))
+	chunk := []byte(echoOf(200 << 10))
 	for n := 0; ; n += len(chunk) {
 		if _, err := c.Write(chunk); err != nil {
 			if n < aheadMost {
@@ -220,11 +227,13 @@ func TestReadAheadIsGivenBack(t *testing.T) {
 	c := r.dial()
 	c.send("LOCK wait\r\n")
 	within(t, "command", r.handler.enter)
-	go c.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 100000)))
+	var writer sync.WaitGroup
+	writer.Go(func() { c.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 100000))) })
 	for aheadUsed.Load() == 0 {
 	}
 	c.Conn.(*net.TCPConn).SetLinger(0)
 	c.Close()
+	writer.Wait() // until then the connection is not reset, and the reply could be written
 	r.handler.leave <- struct{}{}
 	within(t, "word of the lost reply", r.handler.lost)
 	for deadline := time.Now().Add(patience); aheadUsed.Load() != 0; {

@@ -113,6 +113,21 @@ func (m *machine) busy(from, to time.Time) bool {
 	return m != nil && m.Longest(from.Add(-m.before), to) >= m.limit
 }
 
+// busyFor reports whether a process waited for a processor again and again for that long, in the
+// given time.
+func (m *machine) busyFor(long time.Duration, from, to time.Time) bool {
+	free := from
+	for at := from; at.Before(to); at = at.Add(100 * time.Millisecond) {
+		if !m.busy(at, at) {
+			free = at
+		}
+		if at.Sub(free) >= long {
+			return true
+		}
+	}
+	return false
+}
+
 // refusal is an error, or a reply that is neither a token nor 1.
 type refusal struct {
 	command, reply string

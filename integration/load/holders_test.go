@@ -57,17 +57,16 @@ func TestHoldersKeepLocksBesideLoad(t *testing.T) {
 	if list := holders.unexcused(t, holders.refused); len(list) > 0 {
 		t.Errorf("got %d refusals of EXTEND from plain holders, want none: %s", len(list), kinds(list))
 	}
-	wantSessionsHeld(t, sessions, sessionTTL, machine.Longest(start, time.Now()))
+	// A session's lock is lost if no renewal succeeds in the last two thirds of its ttl.
+	wantSessionsHeld(t, sessions, sessionTTL, machine.busyFor(1500*time.Millisecond, start, time.Now()))
 }
 
 // wantSessionsHeld extends all session locks, given as key and token of each client, and fails if
-// one is lost. starved is the longest time that a process waited for a processor.
-func wantSessionsHeld(t *testing.T, sessions map[*lab.Client][2]string, ttl string, starved time.Duration) {
+// one is lost, unless the machine was too busy for renewals.
+func wantSessionsHeld(t *testing.T, sessions map[*lab.Client][2]string, ttl string, excused bool) {
 	t.Helper()
-	// A renewal has a tenth of the ttl. If a process waited that long for a processor, the lock
-	// may be lost.
 	report := t.Errorf
-	if starved > 300*time.Millisecond {
+	if excused {
 		report = t.Logf
 	}
 	for c, held := range sessions {

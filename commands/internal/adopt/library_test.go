@@ -97,8 +97,8 @@ func TestRowsOfOneForm(t *testing.T) {
 		form, ok := formOf(r.body)
 		if !ok {
 			t.Errorf("%s has no form", r.source)
-		} else if rows[form].action != r.action {
-			t.Errorf("%s and %s have one form and two actions", r.source, rows[form].source)
+		} else if rows()[form].action != r.action {
+			t.Errorf("%s and %s have one form and two actions", r.source, rows()[form].source)
 		}
 	}
 }

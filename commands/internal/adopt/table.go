@@ -3,6 +3,7 @@ package adopt
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"sync"
 	"time"
 )
 
@@ -57,15 +58,16 @@ type script struct {
 // recognise finds the row of body.
 func recognise(body string) script {
 	if form, ok := formOf(body); ok {
-		if r := rows[form]; r != nil {
+		if r := rows()[form]; r != nil {
 			return script{row: r}
 		}
 	}
 	return script{masked: masked(body)}
 }
 
-// rows has the row of each form that the table knows.
-var rows = func() map[string]*row {
+// rows returns the row of each form that the table knows. The first call parses all bodies, which takes
+// milliseconds that each start of the program would take.
+var rows = sync.OnceValue(func() map[string]*row {
 	byForm := make(map[string]*row, len(library))
 	for i := range library {
 		form, ok := formOf(library[i].body)
@@ -77,4 +79,4 @@ var rows = func() map[string]*row {
 		}
 	}
 	return byForm
-}()
+})

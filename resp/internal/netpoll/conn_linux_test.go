@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // One event announces the last bytes and the end of input. No reader may wait for another event.
@@ -171,11 +173,19 @@ func TestClose(t *testing.T) {
 func TestWrite(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Loops, network string, _ bool) {
 		c, other := adopted(t, ls, network)
+		smallBuffer := func(fd int) {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<16); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := c.control(smallBuffer); err != nil {
+			t.Fatal(err)
+		}
 		cycle := make([]byte, 1<<16)
 		for i := range cycle {
 			cycle[i] = byte(i >> 8)
 		}
-		all := bytes.Repeat(cycle, 16<<20/len(cycle))
+		all := bytes.Repeat(cycle, 2<<20/len(cycle))
 		n, err := c.TryWrite(all)
 		if n == 0 || n == len(all) || err != nil {
 			t.Fatalf("took %d bytes at once, %v", n, err)

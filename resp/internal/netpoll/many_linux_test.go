@@ -85,13 +85,13 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			callers.Go(func() { roundTrips(t, conns, rounds) })
 		}
 		for range 4 {
-			ask([]net.Conn{echo()}, 2000)
+			ask([]net.Conn{echo()}, 1000)
 		}
 		var many []net.Conn
 		for range 2*eventsAtOnce + 10 {
 			many = append(many, echo())
 		}
-		ask(many, 20)
+		ask(many, 10)
 		callers.Wait()
 	}
 }
