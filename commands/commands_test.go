@@ -273,11 +273,11 @@ func ask(t *testing.T, c net.Conn, r *bufio.Reader, argv ...string) string {
 	return readReply(t, r)
 }
 
-// validityOf5s is the validity of a lock of a fakeLocker with a ttl of 5s: 4991 ms, from which the
-// commands take off the time for which they waited.
+// validityOf5s matches the validity of a fakeLocker's lock with a ttl of 5s: 4991 ms, from which
+// the commands take off the time for which they waited.
 var validityOf5s = regexp.MustCompile(`:4[0-9]{3}\b`)
 
-// steady replaces a validity in a reply by that of a machine that is not busy, unless it is longer.
+// steady replaces a validity in a reply by that of a machine that is not busy. A longer one stays.
 func steady(reply string) string {
 	const most = ":4991"
 	return validityOf5s.ReplaceAllStringFunc(reply, func(found string) string { return max(found, most) })

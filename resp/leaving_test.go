@@ -3,7 +3,6 @@ package resp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -61,9 +60,9 @@ func TestUpstreamGoneDuringCommand(t *testing.T) {
 	within(t, "word of the lost reply", r.handler.lost)
 }
 
-// echoOf returns a request of n bytes and a few.
+// echoOf returns an ECHO of n bytes.
 func echoOf(n int) string {
-	return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", n, strings.Repeat("x", n))
+	return string(appendCommand(nil, asBytes([]string{"ECHO", strings.Repeat("x", n)}), 2))
 }
 
 // TestWriteWithoutReading: a client may write a long pipeline with commands of ours in it before

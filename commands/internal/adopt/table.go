@@ -65,8 +65,8 @@ func recognise(body string) script {
 	return script{masked: masked(body)}
 }
 
-// rows returns the row of each form that the table knows. The first call parses all bodies, which takes
-// milliseconds that each start of the program would take.
+// rows returns the row of each form that the table knows. Its first call parses all bodies, which
+// takes milliseconds: few deployments need them, and probes start the program every few seconds.
 var rows = sync.OnceValue(func() map[string]*row {
 	byForm := make(map[string]*row, len(library))
 	for i := range library {
