@@ -44,7 +44,8 @@ func TestStatusShowsDeployment(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
-	host.Do("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
+	host.WantToken("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
+	lab.WantHolders(t, c.Masters, "job\x1b[2J", 3)
 	l := lookAt(t, 0, c.Addr)
 	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" || l.Info["connected_clients"] != "2" {
 		t.Errorf("healthy deployment: got %+v", l)

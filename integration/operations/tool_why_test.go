@@ -55,6 +55,7 @@ func TestWhyAddsUpProxies(t *testing.T) {
 	holder := lab.Dial(t, second.Addr)
 	lab.WaitStates(t, holder, lab.Patience, "voting", "voting", "voting", "voting", "voting")
 	holder.WantToken("LOCK", "job", "50s", "OWNER", "first")
+	lab.WantHolders(t, c.Masters, "job", 5) // before a waiter may come first on the slowest master
 	near, far := lab.Dial(t, c.Addr), lab.Dial(t, second.Addr)
 	wait := func(addr, label string, ask *lab.Client, n int, more ...string) {
 		lab.Dial(t, addr).Later(slices.Concat([]string{"LOCK", "job", "50s", "WAIT", "0", "OWNER", label}, more)...)
@@ -106,6 +107,7 @@ func TestWhyWithFewRights(t *testing.T) {
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.WantToken("LOCK", "job", "60s", "OWNER", "me")
+	lab.WantHolders(t, c.Masters, "job", 3)
 	r := why(t, 0, c.Addr, "job")
 	if r.Owner != "me" || r.Held != 3 || !strings.Contains(r.Proxies[0].Limited, "admin-commands") {
 		t.Errorf("got %+v", r)
