@@ -46,6 +46,7 @@ func TestStatusShowsDeployment(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	host.WantToken("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
 	lab.WantHolders(t, c.Masters, "job\x1b[2J", 3)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting")
 	l := lookAt(t, 0, c.Addr)
 	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" || l.Info["connected_clients"] != "2" {
 		t.Errorf("healthy deployment: got %+v", l)

@@ -148,7 +148,12 @@ func TestMinorityShowsHolder(t *testing.T) {
 		t.Errorf("got voters %+v", v)
 	}
 	wantText(t, lab.FinishTool(t, 1, "why", "--addr", addr, "job"), "seen on 1 of 3 masters", o.Masters[0].Addr+" did not answer: ", o.Masters[2].Addr+" has it")
-	code, text := o.Get("GET", "/locks", "", "")
+	var code int
+	var text string
+	lab.Poll(lab.Patience, func() bool { // on a busy machine the master may be silent for a while
+		code, text = o.Get("GET", "/locks", "", "")
+		return strings.Contains(text, `"key":"job"`)
+	})
 	if code != 200 {
 		t.Errorf("/locks: got %d %s", code, text)
 	}
@@ -163,6 +168,7 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting")
 	c.Masters[0].Do(t, "HSET", "lock:job", "a", "1")
 	host.WantDo("$-1\r\n", "LOCKINFO", "job") // two of three can grant
 	if r := why(t, 0, c.Addr, "job"); r.Mode != "" || r.Voters[0].Other != "foreign" || r.Voters[0].Holds {
@@ -193,6 +199,7 @@ func TestWhyWithoutAgreement(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting", "voting", "voting")
 	c.Masters[0].Do(t, "SET", "lock:a job", "stray")
 	c.Masters[1].Do(t, "SET", "lock:a job", "stray")
 	c.Masters[4].Kill()
