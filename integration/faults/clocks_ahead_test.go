@@ -72,6 +72,7 @@ func clocksSetRight(t *testing.T, lead []time.Duration) (host *lab.Client, last 
 		last[key] = lab.LockSoon(t, host, key)
 		lab.UnlockSurely(t, host, key, last[key])
 	}
+	start := time.Now()
 	for _, s := range l.Masters {
 		s.Kill()
 		s.Clock.Reset()
@@ -79,7 +80,7 @@ func clocksSetRight(t *testing.T, lead []time.Duration) (host *lab.Client, last 
 	for _, s := range l.Masters {
 		s.RestartEmpty(t)
 	}
-	admittedAnew(t, l, host, 3)
+	admittedAnew(t, l, host, start, 3)
 	return host, last
 }
 

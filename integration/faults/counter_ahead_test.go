@@ -42,8 +42,9 @@ func TestCounterAheadDoesNotSpread(t *testing.T) {
 	wantCounted(t, l.Masters[1], "")
 	wantCounted(t, l.Masters[2], "")
 
+	start := time.Now()
 	l.Masters[0].RestartEmpty(t)
-	admittedAnew(t, l, hosts[0], 1)
+	admittedAnew(t, l, hosts[0], start, 1)
 	lab.WaitAllVote(t, l, hosts[1])
 	last = wantRising(t, "master wiped", hosts, last)
 	for _, s := range l.Masters {

@@ -154,8 +154,9 @@ func TestNewDeploymentWithoutOneMasterWaits(t *testing.T) {
 	host := lab.Dial(t, l.StartProxy(t).Addr)
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
 	wantRefused(t, host, "job", start, maxTTL) // the proxy waits as long again for the third master
+	start = time.Now()
 	l.Masters[2].RestartEmpty(t)
-	admittedAnew(t, l, host, 1)
+	admittedAnew(t, l, host, start, 1)
 }
 
 // TestStrictNewDeploymentWaitsForAdmit: with restart-guard strict, new masters vote only after the

@@ -50,12 +50,14 @@ func TestOldRecordsDoNotVote(t *testing.T) {
 			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
 			host := lab.Dial(t, l.Proxies[0].Addr)
 			lab.WaitAllVote(t, l, host)
+			start := time.Now()
 			for _, s := range l.Masters[:2] {
 				s.RestartEmpty(t)
 			}
-			admittedAnew(t, l, host, 2)
+			admittedAnew(t, l, host, start, 2)
+			start = time.Now()
 			backs := []func(){w.away(t, l, 0), w.away(t, l, 1)}
-			admittedAnew(t, l, host, 2)
+			admittedAnew(t, l, host, start, 2)
 			token, until := hold(host, "job", maxTTL)
 			for _, back := range backs {
 				back()
@@ -87,10 +89,12 @@ func TestOldRecordDoesNotVoteForAnotherProxy(t *testing.T) {
 				l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2})
 				one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 				lab.WaitAllVote(t, l, one)
+				start := time.Now()
 				l.Masters[0].RestartEmpty(t)
-				admittedAnew(t, l, one, 1)
+				admittedAnew(t, l, one, start, 1)
+				start = time.Now()
 				back := w.away(t, l, 0)
-				admittedAnew(t, l, one, 1)
+				admittedAnew(t, l, one, start, 1)
 				lab.WaitAllVote(t, l, two)
 				l.Link(0, 2).Isolate()
 				lab.WaitStates(t, one, lab.Patience, "voting", "voting", "down")
@@ -138,10 +142,10 @@ func TestOldDisksDoNotVote(t *testing.T) {
 	wantNextHolder(t, lab.Dial(t, l.Proxies[0].Addr), "job", token, until, 2*maxTTL)
 }
 
-// admittedAnew waits until n masters have lost their vote, and all vote again.
-func admittedAnew(t testing.TB, l *lab.Lab, c *lab.Client, n int) {
+// admittedAnew waits until n masters have lost their vote after start, and all vote again.
+func admittedAnew(t testing.TB, l *lab.Lab, c *lab.Client, start time.Time, n int) {
 	t.Helper()
-	waitOut(t, c, time.Now(), n)
+	waitOut(t, c, start, n)
 	lab.WaitAllVote(t, l, c)
 }
 
