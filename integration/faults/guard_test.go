@@ -58,7 +58,7 @@ func TestWipedMastersWaitForMaxTTL(t *testing.T) {
 			t.Parallel()
 			l := lab.StartGuarded(t, maxTTLOfWipe, lab.Config{})
 			for i, w := range losses() {
-				if late == (i >= 2) || lab.IsLong() { // a new proxy sees what is left
+				if late == (i >= 2) || lab.IsLong() { // a new proxy sees only the rest
 					t.Logf("%s: %s", name, w.name)
 					wipeTwo(t, l, w, late)
 				}

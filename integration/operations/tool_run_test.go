@@ -127,7 +127,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
-// The command ignores a signal that lockproxy run was started to ignore, as under nohup.
+// The command ignores a signal that lockproxy run was started to ignore: nohup does that.
 func TestRunPassesIgnoredSignals(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,15 +179,21 @@ func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) ide
 	defer conn.Close()
 	end := fmt.Sprintf("end-%d", w.keys.Add(1))
 	twin := &identityTwin{rig: rig, conn: conn}
-	if err := twin.play(s, end); err != nil {
+	setAside := func() identityFault {
 		if count {
 			w.aside.Add(1)
 		}
 		return identityFault{}
 	}
+	if err := twin.play(s, end); err != nil {
+		return setAside()
+	}
 	result, keys := w.through(rig, s, twin, end)
 	if result.fault.kind == "" {
 		result.fault = w.landed(twin, result, keys)
+	}
+	if result.fault.kind != "" && !w.repeats(rig, s, twin, end) {
+		return setAside()
 	}
 	if count {
 		for _, refused := range result.refused {
@@ -201,6 +208,19 @@ func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) ide
 		w.lenient.Add(uint64(result.lenient))
 	}
 	return result.fault
+}
+
+// repeats reports whether another direct run gets the same answers. On a busy system a reply may
+// come after the answers to the PINGs that were sent later on another connection, and the direct
+// run then takes it for the reply to its next step.
+func (w *identityWorker) repeats(rig *identityRig, s identityScript, first *identityTwin, end string) bool {
+	conn, err := dialDirect(rig.server, w.desks[rig.server])
+	if err != nil {
+		return true
+	}
+	defer conn.Close()
+	again := &identityTwin{rig: rig, conn: conn}
+	return again.play(s, end) == nil && again.silent == first.silent && reflect.DeepEqual(again.parts, first.parts)
 }
 
 // through runs a script through the proxy, and returns the keys of its lock commands.
