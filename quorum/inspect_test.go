@@ -119,9 +119,7 @@ func TestReleaseKeyIsTold(t *testing.T) {
 	q := dialQuorum(t, addrs, patient)
 	var h heard
 	defer q.Watch(t.Context(), "job", h.add)()
-	if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
-		t.Fatal("not subscribed")
-	}
+	waitSubscribed(t, addrs, "lock:job")
 	lease := eventually(t, q, "job", time.Minute)
 	waitDrained(t, []*Quorum{q})
 	if ok, err := q.ReleaseKey(t.Context(), "job"); !ok || err != nil {

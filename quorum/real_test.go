@@ -324,6 +324,7 @@ func lockWithAll(t *testing.T, s *redisServer, user string) {
 	}
 	var h heard
 	stop := q.Watch(t.Context(), "job", h.add)
+	waitSubscribed(t, []string{s.addr}, "lock:job")
 	lease = eventually(t, q, "job", time.Minute)
 	if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
 		t.Errorf("Scan found %v, %v", locks, err)

@@ -241,6 +241,15 @@ func subscribed(t *testing.T, addrs []string, fullKey string) (n int) {
 	return n
 }
 
+// waitSubscribed waits until each server has a subscriber to the releases of a key. Watch itself
+// waits only for a majority of them.
+func waitSubscribed(t *testing.T, addrs []string, fullKey string) {
+	t.Helper()
+	if !poll(aWhile, func() bool { return subscribed(t, addrs, fullKey) == len(addrs) }) {
+		t.Fatalf("subscribed at %d masters of %d", subscribed(t, addrs, fullKey), len(addrs))
+	}
+}
+
 // dialMaster opens a client of a master for the time of the test.
 func dialMaster(t *testing.T, o *MasterOptions) *notify.Client {
 	t.Helper()

@@ -48,9 +48,7 @@ func TestWatch(t *testing.T) {
 			var job, jobs heard
 			defer q.Watch(t.Context(), "job", job.add)()
 			defer q.Watch(t.Context(), "jobs", jobs.add)()
-			if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
-				t.Fatalf("subscribed at %d masters", subscribed(t, addrs, "lock:job"))
-			}
+			waitSubscribed(t, addrs, "lock:job")
 			for i, via := range []*Quorum{other, q, other} {
 				lease := mustAcquire(t, other, "job", 20*time.Second)
 				waitDrained(t, []*Quorum{other}) // the third grant, which another proxy's release may overtake
@@ -108,6 +106,8 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	defer stop()
 	elsewhere := q.Watch(t.Context(), "other", h.add)
 	defer elsewhere()
+	waitSubscribed(t, addrs, "lock:job")
+	waitSubscribed(t, addrs, "lock:other")
 	lease := mustAcquire(t, q, "job", 20*time.Second)
 	waitDrained(t, []*Quorum{q})
 	// A failed attempt is undone silently: the first two masters grant it and it is released
@@ -156,6 +156,7 @@ func TestOwedReleaseIsTold(t *testing.T) {
 	watcher := dialQuorum(t, addrs, patient)
 	var h heard
 	defer watcher.Watch(t.Context(), "job", h.add)()
+	waitSubscribed(t, addrs, "lock:job")
 	lease := mustAcquire(t, q, "job", time.Minute)
 	waitDrained(t, []*Quorum{q})
 	relay.freeze()
@@ -179,9 +180,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	var h heard
 	stop := q.Watch(t.Context(), "job", h.add)
 	defer stop()
-	if !poll(aWhile, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
-		t.Fatalf("subscribed at %d masters", subscribed(t, addrs, "lock:job"))
-	}
+	waitSubscribed(t, addrs, "lock:job")
 	servers[2].server.Kill()
 	lease := eventually(t, q, "job", 20*time.Second)
 	if !poll(aWhile, func() bool { return q.Masters()[0].Grants+q.Masters()[1].Grants == 2 }) {
