@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/redcon"
 )
 
 // TestBeginAndDrain: a connection whose command runs ends when that is answered; one that sends
@@ -110,6 +112,40 @@ func TestBeginDraining(t *testing.T) {
 	c.Close()
 	if how := within(t, "end", end); how != EndClient {
 		t.Errorf("it ended as %d, want the client", how)
+	}
+}
+
+// TestDrainAnswersWhatHasCome: a request that has arrived before the drain is answered, though the
+// loop had no time to read it.
+func TestDrainAnswersWhatHasCome(t *testing.T) {
+	network, upstream := startRedis(t)
+	release := make(chan struct{})
+	r, b := startBegin(t, network, upstream, func(o *Options) {
+		begin := o.Begin
+		o.Begin = func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+			taken := begin(conn, cmd, done)
+			<-release
+			return taken
+		}
+	})
+	fresh, used, first := r.dial(), known(t, r), r.dial()
+	x, reply := lock("x")
+	first.send(x)
+	one := b.next("x") // the loop waits
+	for _, c := range []*client{fresh, used} {
+		c.send("LOCK a\r\n")
+	}
+	go r.server.Shutdown(t.Context())
+	waitDraining(t, r.server)
+	time.Sleep(2 * drainStep) // they are woken
+	close(release)
+	one.answer()
+	first.expect(reply)
+	for _, c := range []*client{fresh, used, first} {
+		if c != first {
+			c.expect("$5\r\nown:a\r\n")
+		}
+		c.expectEOF()
 	}
 }
 

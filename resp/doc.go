@@ -28,9 +28,9 @@
 //
 // # The state of a connection
 //
-// A connection as a whole has one state, that of its lifecycle: open, draining, half-closed,
-// lingering, closed. Each cause of an end changes it as the table transitions says. Beside it the
-// parts of a [Session] have these ten flags:
+// A connection as a whole has one state, that of its lifecycle: open, draining, ending,
+// half-closed, lingering, closed. Each cause of an end changes it as the table transitions says.
+// Beside it the parts of a [Session] have these ten flags:
 //
 //   - lifecycle.quit: QUIT was forwarded, so the client ended the connection itself.
 //   - Session.running: a lock command runs.

@@ -68,8 +68,13 @@ func (in *inbound) takeAhead() (ok bool, err error) {
 }
 
 // readNow reads once, without waiting. A loop must be able to watch the client.
-func (in *inbound) readNow() (n int, err error) {
-	n, err = in.polled.ReadInto(&in.buf)
+func (in *inbound) readNow() (n int, err error) { return in.read(in.polled.ReadInto) }
+
+// readUnnoticed is readNow for bytes of which the loop may not know yet.
+func (in *inbound) readUnnoticed() (n int, err error) { return in.read(in.polled.TryRead) }
+
+func (in *inbound) read(into func(*netpoll.Buffer) (int, error)) (n int, err error) {
+	n, err = into(&in.buf)
 	if n > 0 {
 		in.arrived()
 	}

@@ -16,7 +16,8 @@ type state uint32
 
 const (
 	stateOpen       state = iota // both sides may send
-	stateDraining                // as open, but the connection ends as soon as it is at rest
+	stateDraining                // as open, but the connection ends at rest, after a last read
+	stateEnding                  // as draining, and the last read has begun
 	stateHalfClosed              // no more requests are served; the client still gets the upstream's last replies
 	stateLingering               // the upstream has closed; the client's last bytes are discarded
 	stateClosed                  // both sockets are closed
@@ -27,19 +28,21 @@ type cause uint8
 
 const (
 	causeDrain       cause = iota // the server shuts down, or the upstream was replaced
+	causeRest                     // the connection was found at rest
 	causeFinish                   // the client ended or takes no replies, the proxy serves no more, the upstream closed
 	causeUpstreamEnd              // the upstream closed
 	causeCut                      // a failure, a limit, or the end of a shutdown's patience
 )
 
 // transitions has the state that follows each state for each cause.
-var transitions = [...][4]state{
-	//               causeDrain       causeFinish      causeUpstreamEnd causeCut
-	stateOpen:       {stateDraining, stateHalfClosed, stateLingering, stateClosed},
-	stateDraining:   {stateDraining, stateHalfClosed, stateLingering, stateClosed},
-	stateHalfClosed: {stateHalfClosed, stateHalfClosed, stateLingering, stateClosed},
-	stateLingering:  {stateLingering, stateLingering, stateLingering, stateClosed},
-	stateClosed:     {stateClosed, stateClosed, stateClosed, stateClosed},
+var transitions = [...][5]state{
+	//               causeDrain       causeRest        causeFinish      causeUpstreamEnd causeCut
+	stateOpen:       {stateDraining, stateOpen, stateHalfClosed, stateLingering, stateClosed},
+	stateDraining:   {stateDraining, stateEnding, stateHalfClosed, stateLingering, stateClosed},
+	stateEnding:     {stateEnding, stateEnding, stateHalfClosed, stateLingering, stateClosed},
+	stateHalfClosed: {stateHalfClosed, stateHalfClosed, stateHalfClosed, stateLingering, stateClosed},
+	stateLingering:  {stateLingering, stateLingering, stateLingering, stateLingering, stateClosed},
+	stateClosed:     {stateClosed, stateClosed, stateClosed, stateClosed, stateClosed},
 }
 
 // End is the reason why a connection ended.
@@ -87,14 +90,25 @@ func (l *lifecycle) init(spawn func(func())) {
 // now returns the state.
 func (l *lifecycle) now() state { return state(l.current.Load()) }
 
-// draining reports whether the connection ends as soon as it is at rest.
-func (l *lifecycle) draining() bool { return l.now() == stateDraining }
+// draining reports whether the connection ends as soon as it is at rest, after a last read.
+func (l *lifecycle) draining() bool {
+	now := l.now()
+	return now == stateDraining || now == stateEnding
+}
 
 // drain reports whether it changed the state.
-func (l *lifecycle) drain() bool {
+func (l *lifecycle) drain() bool { return l.change(causeDrain) }
+
+// beginLastRead reports whether a draining connection, which is at rest, has its last read before
+// it. The first call says so.
+func (l *lifecycle) beginLastRead() bool { return l.change(causeRest) }
+
+// change applies a cause that does not end the connection. It reports whether that changed the
+// state.
+func (l *lifecycle) change(c cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, changed := l.applyLocked(causeDrain)
+	_, changed := l.applyLocked(c)
 	return changed
 }
 

@@ -8,25 +8,34 @@ import (
 
 // TestTransitions drives a lifecycle through each state and cause.
 func TestTransitions(t *testing.T) {
-	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering,
-		stateClosed
-	for from, want := range map[state][4]state{ // after drain, finish, the upstream's end, cut
-		open:       {draining, halfClosed, lingering, closed},
-		draining:   {draining, halfClosed, lingering, closed},
-		halfClosed: {halfClosed, halfClosed, lingering, closed},
-		lingering:  {lingering, lingering, lingering, closed},
-		closed:     {closed, closed, closed, closed},
+	const open, draining, ending, halfClosed, lingering, closed = stateOpen, stateDraining, stateEnding,
+		stateHalfClosed, stateLingering, stateClosed
+	for from, want := range map[state][5]state{ // after drain, rest, finish, the upstream's end, cut
+		open:       {draining, open, halfClosed, lingering, closed},
+		draining:   {draining, ending, halfClosed, lingering, closed},
+		ending:     {ending, ending, halfClosed, lingering, closed},
+		halfClosed: {halfClosed, halfClosed, halfClosed, lingering, closed},
+		lingering:  {lingering, lingering, lingering, lingering, closed},
+		closed:     {closed, closed, closed, closed, closed},
 	} {
 		for e, after := range want {
 			t.Run(fmt.Sprintf("state %d, cause %d", from, e), func(t *testing.T) {
 				l := lifecycle{left: make(chan struct{})}
 				l.current.Store(uint32(from))
-				if cause(e) == causeDrain {
+				switch cause(e) {
+				case causeDrain:
 					if got, want := l.drain(), from == open; got != want {
 						t.Errorf("drain returned %v, want %v", got, want)
 					}
-				} else {
+				case causeRest:
+					if got, want := l.beginLastRead(), from == draining; got != want {
+						t.Errorf("beginLastRead returned %v, want %v", got, want)
+					}
+				default:
 					l.end(cause(e), EndProxy)
+				}
+				if got, want := l.draining(), after == draining || after == ending; got != want {
+					t.Errorf("draining returned %v, want %v", got, want)
 				}
 				if got := l.now(); got != after {
 					t.Errorf("state %d, want %d", got, after)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -108,6 +109,18 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	n, err = c.readLocked(x.Room())
 	x.Grew(n)
 	return n, err
+}
+
+// TryRead is ReadInto for bytes that have come though no loop has noticed them yet. A read deadline
+// that has passed is removed.
+func (c *Conn) TryRead(x *Buffer) (n int, err error) {
+	c.in.mu.Lock()
+	if c.in.err == os.ErrDeadlineExceeded {
+		c.in.err = nil
+	}
+	c.in.ready = true
+	c.in.mu.Unlock()
+	return c.ReadInto(x)
 }
 
 // receive is Receive for a Conn.

@@ -24,6 +24,7 @@ func (*Loops) Close()                         {}
 type Conn struct{ net.Conn }
 
 func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
+func (*Conn) TryRead(*Buffer) (n int, err error)  { return 0, errors.ErrUnsupported }
 func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
 func (*Conn) Requeue()                            {}
 func (*Conn) Watch(_ *Buffer, _ func() (stop bool), ended func(err error)) {
