@@ -70,8 +70,16 @@ func (in *inbound) takeAhead() (ok bool, err error) {
 // readNow reads once, without waiting. A loop must be able to watch the client.
 func (in *inbound) readNow() (n int, err error) { return in.read(in.polled.ReadInto) }
 
-// readUnnoticed is readNow for bytes of which the loop may not know yet.
-func (in *inbound) readUnnoticed() (n int, err error) { return in.read(in.polled.TryRead) }
+// readLast reads bytes that have come before the connection ends, though the loop may not know of
+// them yet. It reports whether there were any. If no loop can watch the client, it cannot read
+// without waiting, and does not.
+func (in *inbound) readLast() (some bool) {
+	if in.polled == nil {
+		return false
+	}
+	n, _ := in.read(in.polled.TryRead)
+	return n > 0
+}
 
 func (in *inbound) read(into func(*netpoll.Buffer) (int, error)) (n int, err error) {
 	n, err = into(&in.buf)

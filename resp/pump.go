@@ -140,7 +140,8 @@ func (p *pump) next() error {
 		case p.step == stepRefuse:
 			return p.refuseRest()
 		case p.step == stepQuit:
-			return p.quit()
+			s.life.end(causeFinish, EndProxy) // not on the loop: the function of OnEnd may write to the log
+			return io.EOF
 		case p.step == stepLock:
 			p.step = stepPump
 			if run, err := p.prepare(); run || err != nil {
@@ -157,8 +158,11 @@ func (p *pump) next() error {
 				return err
 			}
 			continue
-		case s.in.empty() && s.life.draining() && p.atRest() && !p.readLast():
-			return p.quit()
+		case s.in.empty() && s.life.draining() && p.atRest():
+			if p.caughtUp = false; !s.life.beginLastRead() || !s.in.readLast() {
+				p.step = stepQuit
+				continue
+			}
 		}
 		if err := p.receive(); err != nil {
 			return err
@@ -195,25 +199,6 @@ func (p *pump) receive() error {
 	err := netpoll.Receive(s.client, &s.in.buf, func() bool { return p.processRead(false) })
 	s.progress.busy()
 	return p.receiveEnded(err)
-}
-
-// quit ends the connection. It is not called on a loop: the function of OnEnd may write to the log.
-func (p *pump) quit() error {
-	p.s.life.end(causeFinish, EndProxy)
-	return io.EOF
-}
-
-// readLast is called when a draining connection is at rest. The first time it reads once more: the
-// bytes may have come before the drain, and are answered. It reports whether there were any. If no
-// loop can watch the client, it cannot read without waiting, and does not.
-func (p *pump) readLast() (some bool) {
-	s := p.s
-	if !s.life.beginLastRead() || s.polled == nil {
-		return false
-	}
-	p.caughtUp = false
-	n, _ := s.in.readUnnoticed()
-	return n > 0
 }
 
 // receiveEnded returns nil if the pump must check for its next task.
