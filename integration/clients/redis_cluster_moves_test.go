@@ -53,6 +53,7 @@ func TestClusterMovesLoseNoWrite(t *testing.T) {
 	c.waitNodes(t, 0, 1, 2, spare, replica)
 	w.during(t, "del-node", func() {
 		c.cli(t, "del-node", other, c.id(t, spare))
+		c.proxies[spare].Stop(t) // or else go-redis takes the node's map of slots, now empty, for true
 		c.waitNodes(t, 0, 1, 2, replica)
 	})
 	w.during(t, "manual failover", func() {
@@ -75,9 +76,13 @@ func TestClusterMovesLoseNoWrite(t *testing.T) {
 	w.during(t, "kill -9", func() {
 		c.waitRole(t, first, "master")
 		t.Logf("the replica took over after %v", time.Since(killed).Round(time.Millisecond))
+		c.waitNodes(t, 0, 1, 2)
 	})
-	w.between(func() { w.wantAll(t) })
-	if n, err := rdb.Do(t.Context(), "UNLOCK", "moves", token).Int(); n != 1 {
+	// A map of slots from before the nodes agreed may still be on its way to the first client.
+	after := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{other}, ReadTimeout: lab.Patience})
+	defer after.Close()
+	w.between(func() { w.wantAll(t, after) })
+	if n, err := after.Do(t.Context(), "UNLOCK", "moves", token).Int(); n != 1 {
 		t.Errorf("UNLOCK of a lock from before: got %d, %v, want 1", n, err)
 	}
 }
@@ -225,13 +230,13 @@ func (w *writers) waitMoved(t *testing.T) {
 	}
 }
 
-// wantAll fails unless all acknowledged keys can be read.
-func (w *writers) wantAll(t *testing.T) {
+// wantAll fails unless a client can read all acknowledged keys.
+func (w *writers) wantAll(t *testing.T, rdb *redis.ClusterClient) {
 	t.Helper()
 	ctx := t.Context()
 	lost := 0
 	for keys := range slices.Chunk(w.keys, 500) {
-		replies, _ := w.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		replies, _ := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, key := range keys {
 				p.Get(ctx, key)
 			}
