@@ -88,8 +88,8 @@ func TestRunSharedExcludesWriters(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	folder := t.TempDir()
-	readers := holders(t, c, folder, "--key k --shared", "--key k --shared --ttl 3s")
-	lab.Pass(t, 4*time.Second) // longer than the second's ttl, which must thus be extended
+	readers := holders(t, c, folder, "--key k --shared", "--key k --shared --ttl 6s")
+	lab.Pass(t, 7*time.Second) // longer than the second's ttl, which must thus be extended
 	alone := "--key k --addr " + c.Addr
 	if got := finishRun(t, 75, alone, "true"); !strings.Contains(got, "host and 1 more hold it") {
 		t.Errorf("a writer: got %q, want the holders", got)
