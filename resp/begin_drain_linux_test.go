@@ -3,12 +3,17 @@ package resp
 import (
 	"context"
 	"io"
-	"slices"
+	"net"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tidwall/redcon"
+	"golang.org/x/sys/unix"
+
+	"lockproxy/resp/internal/netpoll"
 )
 
 // TestBeginAndDrain: a connection whose command runs ends when that is answered; one that sends
@@ -115,49 +120,210 @@ func TestBeginDraining(t *testing.T) {
 	}
 }
 
-// TestDrainAnswersWhatHasCome: a request that has arrived before the drain is answered, though the
-// loop had no time to read it.
-func TestDrainAnswersWhatHasCome(t *testing.T) {
+// heldUp is a relay whose loop waits, after hold, until free is called.
+type heldUp struct {
+	*relay
+	began   *beginner
+	release chan struct{}
+	once    sync.Once // release was closed
+	first   *client
+	one     *started
+}
+
+// startHeldUp starts the relay. Its Begin takes no command but that of hold.
+func startHeldUp(t *testing.T) *heldUp {
+	t.Helper()
+	h := &heldUp{release: make(chan struct{})}
 	network, upstream := startRedis(t)
-	release := make(chan struct{})
-	r, b := startBegin(t, network, upstream, func(o *Options) {
+	h.relay, h.began = startBegin(t, network, upstream, func(o *Options) {
 		begin := o.Begin
 		o.Begin = func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+			if string(cmd.Args[1]) != "hold" {
+				return false
+			}
 			taken := begin(conn, cmd, done)
-			<-release
+			<-h.release
 			return taken
 		}
 	})
-	fresh, used, first := r.dial(), known(t, r), r.dial()
-	x, reply := lock("x")
-	first.send(x)
-	one := b.next("x") // the loop waits
-	for _, c := range []*client{fresh, used} {
-		c.send("LOCK a\r\n")
-	}
-	go r.server.Shutdown(t.Context())
-	waitDraining(t, r.server)
-	time.Sleep(2 * drainStep) // they are woken
-	close(release)
-	one.answer()
-	first.expect(reply)
-	for _, c := range []*client{fresh, used, first} {
-		if c != first {
-			c.expect("$5\r\nown:a\r\n")
+	return h
+}
+
+// hold holds the loop up.
+func (h *heldUp) hold(t *testing.T) {
+	t.Helper()
+	h.first = h.dial()
+	command, _ := lock("hold")
+	h.first.send(command)
+	h.one = h.began.next("hold")
+	t.Cleanup(h.free) // before the relay ends
+}
+
+// free frees the loop.
+func (h *heldUp) free() {
+	h.once.Do(func() {
+		close(h.release)
+		h.one.answer()
+	})
+}
+
+// goOn frees the loop, and wants the client of hold to be answered.
+func (h *heldUp) goOn() {
+	h.free()
+	_, reply := lock("hold")
+	h.first.expect(reply)
+	h.first.expectEOF()
+}
+
+// bring sends bytes and returns when they are in the socket of the proxy.
+func bring(t *testing.T, c *client, b string) {
+	t.Helper()
+	c.send(b)
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		unacked := -1
+		raw, err := c.Conn.(*net.TCPConn).SyscallConn()
+		if err == nil {
+			raw.Control(func(fd uintptr) { unacked, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
 		}
+		if unacked == 0 {
+			return
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("%d bytes have not arrived: %v", unacked, err)
+		}
+	}
+}
+
+// sessionOf returns the session of a client.
+func (h *heldUp) sessionOf(t *testing.T, c *client) *Session {
+	t.Helper()
+	for _, s := range h.server.all() {
+		if s.Address() == c.LocalAddr().String() {
+			return s
+		}
+	}
+	t.Fatal("the client has no session")
+	return nil
+}
+
+// TestDrainAnswersWhatHasCome: a request that has arrived before the drain is answered, though the
+// loop had no time to read it.
+func TestDrainAnswersWhatHasCome(t *testing.T) {
+	h := startHeldUp(t)
+	fresh, used := h.dial(), known(t, h.relay)
+	h.hold(t)
+	bring(t, fresh, "LOCK a\r\n")
+	bring(t, used, "LOCK a\r\n")
+	go h.server.Shutdown(t.Context())
+	for _, c := range []*client{fresh, used} {
+		c.expect("$5\r\nown:a\r\n")
+	}
+	h.goOn()
+	for _, c := range []*client{fresh, used} {
 		c.expectEOF()
 	}
 }
 
-// waitDraining returns when each session drains.
-func waitDraining(t *testing.T, s *Server) {
+// TestDrainKeepsOrder: what came behind a lock command is answered in its order before a draining
+// connection ends, whether it was read ahead or waits in the socket, and no byte is taken for the
+// begin of another request.
+func TestDrainKeepsOrder(t *testing.T) {
+	for _, tt := range []struct{ name, ahead, unread, want string }{
+		{"read ahead", "ECHO a\r\n", "", "$1\r\na\r\n"},
+		{"in the socket", "", "ECHO b\r\n", "$1\r\nb\r\n"},
+		{"both", "ECHO a\r\n", "ECHO b\r\n", "$1\r\na\r\n$1\r\nb\r\n"},
+		{"half read ahead", "*2\r\n$4\r\nECHO\r\n$6\r\nPI", "NG\r\n\r\nPING\r\n", "$6\r\nPING\r\n\r\n+PONG\r\n"},
+		{"lock commands", "LOCK a\r\nECHO a\r\n", "LOCK b\r\nECHO b\r\n",
+			"$5\r\nown:a\r\n$1\r\na\r\n$5\r\nown:b\r\n$1\r\nb\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := startHeldUp(t)
+			c := known(t, h.relay)
+			s := h.sessionOf(t, c)
+			c.send("LOCK wait\r\n")
+			within(t, "LOCK", h.handler.enter)
+			c.send(tt.ahead)
+			waitAhead(t, s, len(tt.ahead))
+			h.hold(t)
+			bring(t, c, tt.unread)
+			go h.server.Shutdown(t.Context())
+			waitDraining(t, h.server)
+			h.handler.leave <- struct{}{}
+			c.expect("$8\r\nown:wait\r\n")
+			waitState(t, s, stateEnding)
+			h.goOn()
+			c.expect(tt.want)
+			c.expectEOF()
+		})
+	}
+}
+
+// TestDrainEndsAfterLastRead: what exceeds the last read is not served, and does not take away the
+// replies before it by a reset.
+func TestDrainEndsAfterLastRead(t *testing.T) {
+	h := startHeldUp(t)
+	c := known(t, h.relay)
+	c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10) // most of the replies wait in the proxy's socket
+	value := strings.Repeat("v", 150_000)
+	c.send(string(benchRequest("SET", "big", value)))
+	c.expect("+OK\r\n")
+	waitWatched(t)
+	s := h.sessionOf(t, c)
+	h.hold(t)
+	rest := strings.Repeat("r", netpoll.ChunkSize-len("GET big\r\n*2\r\n$4\r\nECHO\r\n$65489\r\n\r\nLOCK a\r\n"))
+	requests := "GET big\r\n" + string(benchRequest("ECHO", rest)) + "LOCK a\r\n"
+	if len(requests) != netpoll.ChunkSize {
+		t.Fatalf("%d bytes are not one read", len(requests))
+	}
+	bring(t, c, requests+"LOCK b\r\n")
+	go h.server.Shutdown(t.Context())
+	waitState(t, s, stateEnding)
+	h.goOn()
+	waitGone(t, h.server)
+	c.Conn.(*net.TCPConn).SetReadBuffer(1 << 20)
+	c.expect("$150000\r\n" + value + "\r\n$" + strconv.Itoa(len(rest)) + "\r\n" + rest + "\r\n$5\r\nown:a\r\n")
+	c.expectEOF()
+}
+
+// TestDrainFindsTheClientGone: a client that had left before the drain has done so itself, though
+// the loop had no time to notice.
+func TestDrainFindsTheClientGone(t *testing.T) {
+	h := startHeldUp(t)
+	c := known(t, h.relay)
+	end := make(chan End, 1)
+	h.sessionOf(t, c).OnEnd(func(how End) { end <- how })
+	h.hold(t)
+	c.Close()
+	go h.server.Shutdown(t.Context())
+	if how := within(t, "end", end); how != EndClient {
+		t.Errorf("it ended as %d, want the client", how)
+	}
+	h.goOn()
+}
+
+// waitAhead returns when n bytes were read ahead.
+func waitAhead(t *testing.T, s *Session, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen }) {
+	a := &s.in.ahead
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		a.mu.Lock()
+		size := a.size
+		a.mu.Unlock()
+		if size == n {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no end is asked for")
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are read ahead, want %d", size, n)
+		}
+	}
+}
+
+// waitState returns when a session has reached the state.
+func waitState(t *testing.T, s *Session, want state) {
+	t.Helper()
+	for end := time.Now().Add(patience); s.life.now() < want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the connection is in state %d, want %d", s.life.now(), want)
 		}
 	}
 }

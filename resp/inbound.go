@@ -16,7 +16,8 @@ type inbound struct {
 	progress *progress
 
 	buf     netpoll.Buffer
-	counted int // how many bytes of buf progress has counted
+	counted int    // how many bytes of buf progress has counted
+	last    uint64 // how many bytes of the client had come at the last read, if that was made
 	ahead   readAhead
 }
 
@@ -68,25 +69,32 @@ func (in *inbound) takeAhead() (ok bool, err error) {
 }
 
 // readNow reads once, without waiting. A loop must be able to watch the client.
-func (in *inbound) readNow() (n int, err error) { return in.read(in.polled.ReadInto) }
-
-// readLast reads bytes that have come before the connection ends, though the loop may not know of
-// them yet. It reports whether there were any. If no loop can watch the client, it cannot read
-// without waiting, and does not.
-func (in *inbound) readLast() (some bool) {
-	if in.polled == nil {
-		return false
-	}
-	n, _ := in.read(in.polled.TryRead)
-	return n > 0
-}
-
-func (in *inbound) read(into func(*netpoll.Buffer) (int, error)) (n int, err error) {
-	n, err = into(&in.buf)
+func (in *inbound) readNow() (n int, err error) {
+	n, err = in.polled.ReadInto(&in.buf)
 	if n > 0 {
 		in.arrived()
 	}
 	return n, err
+}
+
+// readLast reads once more, what the loop may not have noticed yet. The bytes follow those that
+// were read ahead.
+func (in *inbound) readLast() {
+	in.arrived()
+	in.last = in.progress.read.Load() + uint64(in.ahead.readLast())
+}
+
+// lastProcessed reports whether all bytes were processed that had come at the last read.
+func (in *inbound) lastProcessed() bool { return in.begin() >= in.last }
+
+// unread reports whether bytes of the client wait in the socket. If no loop can watch the client,
+// that is not known without waiting, and it returns false.
+func (in *inbound) unread() bool {
+	if in.polled == nil {
+		return false
+	}
+	n, _ := in.polled.TryRead(&in.buf)
+	return n > 0
 }
 
 // paceSteps is how often within SlowClientTimeout each connection is looked at.

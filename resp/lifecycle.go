@@ -16,8 +16,8 @@ type state uint32
 
 const (
 	stateOpen       state = iota // both sides may send
-	stateDraining                // as open, but the connection ends at rest, after a last read
-	stateEnding                  // as draining, and the last read has begun
+	stateDraining                // as open, until the connection is at rest: then the last read is made
+	stateEnding                  // what the last read found is served, and the connection ends at rest
 	stateHalfClosed              // no more requests are served; the client still gets the upstream's last replies
 	stateLingering               // the upstream has closed; the client's last bytes are discarded
 	stateClosed                  // both sockets are closed
@@ -28,7 +28,7 @@ type cause uint8
 
 const (
 	causeDrain       cause = iota // the server shuts down, or the upstream was replaced
-	causeRest                     // the connection was found at rest
+	causeRest                     // the connection was at rest, and its last read was made
 	causeFinish                   // the client ended or takes no replies, the proxy serves no more, the upstream closed
 	causeUpstreamEnd              // the upstream closed
 	causeCut                      // a failure, a limit, or the end of a shutdown's patience
@@ -90,7 +90,7 @@ func (l *lifecycle) init(spawn func(func())) {
 // now returns the state.
 func (l *lifecycle) now() state { return state(l.current.Load()) }
 
-// draining reports whether the connection ends as soon as it is at rest, after a last read.
+// draining reports whether the connection will end at rest.
 func (l *lifecycle) draining() bool {
 	now := l.now()
 	return now == stateDraining || now == stateEnding
@@ -99,9 +99,8 @@ func (l *lifecycle) draining() bool {
 // drain reports whether it changed the state.
 func (l *lifecycle) drain() bool { return l.change(causeDrain) }
 
-// beginLastRead reports whether a draining connection, which is at rest, has its last read before
-// it. The first call says so.
-func (l *lifecycle) beginLastRead() bool { return l.change(causeRest) }
+// beginEnding is called after the last read of a draining connection.
+func (l *lifecycle) beginEnding() { l.change(causeRest) }
 
 // change applies a cause that does not end the connection. It reports whether that changed the
 // state.

@@ -28,17 +28,13 @@ func TestTransitions(t *testing.T) {
 						t.Errorf("drain returned %v, want %v", got, want)
 					}
 				case causeRest:
-					if got, want := l.beginLastRead(), from == draining; got != want {
-						t.Errorf("beginLastRead returned %v, want %v", got, want)
-					}
+					l.beginEnding()
 				default:
 					l.end(cause(e), EndProxy)
 				}
-				if got, want := l.draining(), after == draining || after == ending; got != want {
-					t.Errorf("draining returned %v, want %v", got, want)
-				}
-				if got := l.now(); got != after {
-					t.Errorf("state %d, want %d", got, after)
+				drains := after == draining || after == ending
+				if got := l.now(); got != after || l.draining() != drains {
+					t.Errorf("state %d, draining %v; want %d, %v", got, l.draining(), after, drains)
 				}
 			})
 		}

@@ -54,9 +54,6 @@ const (
 // errWatched is how the pump ends on a goroutine because a loop goes on with it.
 var errWatched = errors.New("a loop watches the connection")
 
-// watch lets the loop read the client.
-func (p *pump) watch() { p.s.polled.Watch(&p.s.in.buf, p.readOnLoop, p.s.runner.watchEnded) }
-
 // readOnLoop is called by the loop after it has read the client. It must not block.
 func (p *pump) readOnLoop() (stop bool) {
 	s := p.s
@@ -158,11 +155,13 @@ func (p *pump) next() error {
 				return err
 			}
 			continue
-		case s.in.empty() && s.life.draining() && p.atRest():
-			if p.caughtUp = false; !s.life.beginLastRead() || !s.in.readLast() {
-				p.step = stepQuit
-				continue
-			}
+		case s.life.now() == stateDraining && p.atRest(): // what has come by now is answered
+			s.in.readLast()
+			s.life.beginEnding()
+			continue
+		case p.served() && s.in.ahead.readErr() == nil:
+			p.step = stepQuit
+			continue
 		}
 		if err := p.receive(); err != nil {
 			return err
@@ -192,7 +191,7 @@ func (p *pump) receive() error {
 			return nil
 		}
 		s.progress.await(p.req.Begun, p.unfinished())
-		p.watch()
+		s.watch()
 		return errWatched
 	}
 	s.progress.await(p.req.Begun, p.unfinished())
@@ -255,9 +254,11 @@ func (p *pump) process(onLoop bool) (stop bool) {
 	case onLoop && s.up.polled == nil && !s.runner.lockAlone(): // the upstream must be dialled
 		return true
 	case s.ctx.Err() != nil, // cut: the client may send faster than the past deadline is noticed
-		p.caughtUp && s.life.draining() && p.atRest() && !s.life.beginLastRead(): // later a busy client never would be
+		p.served(): // these bytes came too late
 		p.step = stepQuit
 		return true
+	case p.caughtUp && s.life.now() == stateDraining && p.atRest():
+		return true // next makes the last read: a client that asks on at once may never be met at rest again
 	}
 	p.delivery.unconfirmed = nil
 	if s.up.failed != nil && p.req.Between() && !s.up.alone().lasts(s.in.begin()) {
@@ -457,6 +458,12 @@ func (p *pump) flush() {
 	if p.step != stepWriteFailed && p.s.up.flush() != nil {
 		p.step = stepWriteFailed
 	}
+}
+
+// served reports whether the connection may end: it drains, is at rest, and all bytes of the last
+// read were processed.
+func (p *pump) served() bool {
+	return p.s.life.now() == stateEnding && p.s.in.lastProcessed() && p.atRest()
 }
 
 // atRest reports whether no request is half read, no reply is missing and no transaction is open.

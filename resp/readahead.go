@@ -133,6 +133,21 @@ func (a *readAhead) stop() {
 	}
 }
 
+// readLast reads once more, without waiting. The reader must have ended. It returns how many bytes
+// are there for take. If no loop can watch the client, it cannot read without waiting, and does
+// not.
+func (a *readAhead) readLast() (size int) {
+	var err error
+	if a.polled != nil {
+		_, err = a.polled.TryRead(&a.in)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keepLocked()
+	a.endLocked(err)
+	return a.size
+}
+
 // keep moves the bytes in a.in to the chunks, up to the limits. It does not block.
 func (a *readAhead) keep() (stop bool) {
 	a.mu.Lock()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 )
 
 // TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
@@ -77,8 +79,9 @@ func TestRetireBusy(t *testing.T) {
 		defer close(ended)
 		r.server.Retire(t.Context())
 	}()
+	waitDraining(t, r.server)
 	for rounds, end := 0, false; !end; rounds++ {
-		if rounds == 3 {
+		if rounds == 4 {
 			t.Fatal("a busy client is never closed")
 		}
 		busy.expect("*-1\r\n")
@@ -123,4 +126,17 @@ func TestRetireMeetsDial(t *testing.T) {
 	c.expect("+PONG\r\n")
 	c.expectEOF()
 	within(t, "end of Retire", ended)
+}
+
+// waitDraining returns when each session drains.
+func waitDraining(t *testing.T, s *Server) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no end is asked for")
+		}
+	}
 }

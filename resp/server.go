@@ -112,7 +112,7 @@ func (s *Server) accept(ln net.Listener) {
 		switch {
 		case sess == nil:
 		case sess.polled != nil:
-			sess.pump.watch()
+			sess.watch()
 		default:
 			select {
 			case s.conns <- sess:

@@ -71,6 +71,9 @@ func SessionOf(c redcon.Conn) *Session { return c.NetConn().(*Session) }
 // Context ends with the connection.
 func (s *Session) Context() context.Context { return s.ctx }
 
+// watch lets the loop read the client.
+func (s *Session) watch() { s.polled.Watch(&s.in.buf, s.pump.readOnLoop, s.runner.watchEnded) }
+
 // OnEnd sets the function that is called with the reason when the connection ends: any number of
 // times with EndReset, then once with another End, on the goroutine that finds out. f must neither
 // block nor write to the session. If the connection has ended already, f is called at once.
@@ -191,6 +194,10 @@ func (s *Session) cut() {
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
+	if s.life.now() != stateClosed && s.in.unread() { // which would take the last replies away, as in linger
+		netpoll.CloseWrite(s.client)
+		s.discard()
+	}
 	s.cut()
 	s.in.ahead.stop()
 	s.in.ahead.drop()

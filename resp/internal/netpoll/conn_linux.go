@@ -16,8 +16,8 @@ import (
 
 // Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a
 // net.Conn that is safe for concurrent use by one reader and one writer. The reader is a goroutine
-// in Read, ReadInto or Receive, or a watch. A second reader gets an error, and so does a second
-// writer that would have to wait.
+// in Read, ReadInto, TryRead or Receive, or a watch. A second reader gets an error, and so does a
+// second writer that would have to wait.
 type Conn struct {
 	loops         *Loops
 	local, remote net.Addr
@@ -103,24 +103,30 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	defer x.Release()
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
+	return c.readIntoLocked(x)
+}
+
+// TryRead is ReadInto for bytes that have come though no loop has noticed them yet. It reads also
+// if the read deadline has passed.
+func (c *Conn) TryRead(x *Buffer) (n int, err error) {
+	defer x.Release()
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	if passed := c.in.err; passed == os.ErrDeadlineExceeded {
+		c.in.err = nil
+		defer func() { c.in.err = passed }()
+	}
+	c.in.ready = true
+	return c.readIntoLocked(x)
+}
+
+func (c *Conn) readIntoLocked(x *Buffer) (n int, err error) {
 	if err := c.in.freeLocked(); err != nil || !c.in.ready { // no memory without a read
 		return 0, err
 	}
 	n, err = c.readLocked(x.Room())
 	x.Grew(n)
 	return n, err
-}
-
-// TryRead is ReadInto for bytes that have come though no loop has noticed them yet. A read deadline
-// that has passed is removed.
-func (c *Conn) TryRead(x *Buffer) (n int, err error) {
-	c.in.mu.Lock()
-	if c.in.err == os.ErrDeadlineExceeded {
-		c.in.err = nil
-	}
-	c.in.ready = true
-	c.in.mu.Unlock()
-	return c.ReadInto(x)
 }
 
 // receive is Receive for a Conn.

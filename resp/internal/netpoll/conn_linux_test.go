@@ -315,6 +315,35 @@ func TestReadInto(t *testing.T) {
 	})
 }
 
+// TryRead finds bytes, and the end of input, that no loop has noticed, whether or not the read
+// deadline has passed. It leaves the deadline.
+func TestTryRead(t *testing.T) {
+	ls, _ := handLoops(t)
+	for _, passed := range []bool{false, true} {
+		c, other := adopted(t, ls, "tcp")
+		var x Buffer
+		c.ReadInto(&x) // none are there
+		if passed {
+			c.SetReadDeadline(time.Unix(1, 0))
+		}
+		if n, err := c.TryRead(&x); n != 0 || err != nil || x.mem != nil {
+			t.Errorf("read %d bytes of none, %v; memory %d", n, err, len(x.mem))
+		}
+		bring(t, c, other, "abc")
+		if n, err := c.TryRead(&x); n != 3 || err != nil || string(x.Bytes()) != "abc" {
+			t.Errorf("read %d bytes, %v: %q; want abc", n, err, x.Bytes())
+		}
+		other.Close()
+		eventually(t, "the end is read", func() bool {
+			_, err := c.TryRead(&x)
+			return err == io.EOF
+		})
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) != passed {
+			t.Errorf("Read afterwards: %v; a deadline had passed: %v", err, passed)
+		}
+	}
+}
+
 // An idle connection is small: no channel, timer or buffer until they are needed.
 func TestIdleIsSmall(t *testing.T) {
 	c, other := adopted(t, freeLoops(t, 1), "tcp")
