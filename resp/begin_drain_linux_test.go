@@ -179,6 +179,13 @@ func (h *heldUp) goOn() {
 func bring(t *testing.T, c *client, b string) {
 	t.Helper()
 	c.send(b)
+	waitArrived(t, c)
+}
+
+// waitArrived returns when all that the client has sent is in the socket of the proxy, also its
+// end of input.
+func waitArrived(t *testing.T, c *client) {
+	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		unacked := -1
 		raw, err := c.Conn.(*net.TCPConn).SyscallConn()
@@ -278,27 +285,65 @@ func TestDrainEndsAfterLastRead(t *testing.T) {
 	bring(t, c, requests+"LOCK b\r\n")
 	go h.server.Shutdown(t.Context())
 	waitState(t, s, stateEnding)
+	start := time.Now()
 	h.goOn()
-	waitGone(t, h.server)
+	waitState(t, s, stateLingering)
+	time.Sleep(3 * drainStep)     // Shutdown looks at the connection meanwhile
+	c.Write([]byte("LOCK b\r\n")) // it has not noticed the end yet
+	if time.Since(start) > lingerTime/2 {
+		t.Skip("the client was too slow to send on while the proxy lingers")
+	}
 	c.Conn.(*net.TCPConn).SetReadBuffer(1 << 20)
 	c.expect("$150000\r\n" + value + "\r\n$" + strconv.Itoa(len(rest)) + "\r\n" + rest + "\r\n$5\r\nown:a\r\n")
 	c.expectEOF()
 }
 
 // TestDrainFindsTheClientGone: a client that had left before the drain has done so itself, though
-// the loop had no time to notice.
+// the loop had no time to notice. What it had sent before is served.
 func TestDrainFindsTheClientGone(t *testing.T) {
+	for _, tt := range []struct{ name, send, want string }{
+		{"at rest", "", ""},
+		{"after a request", "LOCK a\r\n", "$5\r\nown:a\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := startHeldUp(t)
+			c := known(t, h.relay)
+			end := make(chan End, 1)
+			h.sessionOf(t, c).OnEnd(func(how End) { end <- how })
+			h.hold(t)
+			c.send(tt.send)
+			c.Conn.(*net.TCPConn).CloseWrite()
+			waitArrived(t, c)
+			go h.server.Shutdown(t.Context())
+			if how := within(t, "end", end); how != EndClient {
+				t.Errorf("it ended as %d, want the client", how)
+			}
+			h.goOn()
+			c.expect(tt.want)
+			c.expectEOF()
+		})
+	}
+}
+
+// TestDrainFindsQuit: a lock command that waits learns of a QUIT behind it that the last read has
+// found.
+func TestDrainFindsQuit(t *testing.T) {
 	h := startHeldUp(t)
 	c := known(t, h.relay)
-	end := make(chan End, 1)
-	h.sessionOf(t, c).OnEnd(func(how End) { end <- how })
+	s := h.sessionOf(t, c)
+	c.send("LOCK wait\r\nLOCK wait\r\n")
+	within(t, "LOCK", h.handler.enter)
 	h.hold(t)
-	c.Close()
+	bring(t, c, "QUIT\r\n")
 	go h.server.Shutdown(t.Context())
-	if how := within(t, "end", end); how != EndClient {
-		t.Errorf("it ended as %d, want the client", how)
-	}
-	h.goOn()
+	waitDraining(t, h.server)
+	h.handler.leave <- struct{}{}
+	within(t, "the second LOCK", h.handler.enter)
+	h.free() // the end of hold's client may come first
+	within(t, "word of QUIT", s.Gone())
+	h.handler.leave <- struct{}{}
+	c.expect(strings.Repeat("$8\r\nown:wait\r\n", 2) + "+OK\r\n")
+	c.expectEOF()
 }
 
 // waitAhead returns when n bytes were read ahead.

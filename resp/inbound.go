@@ -81,21 +81,12 @@ func (in *inbound) readNow() (n int, err error) {
 // were read ahead.
 func (in *inbound) readLast() {
 	in.arrived()
+	in.ahead.findQuit(in.bytes())
 	in.last = in.progress.read.Load() + uint64(in.ahead.readLast())
 }
 
 // lastProcessed reports whether all bytes were processed that had come at the last read.
 func (in *inbound) lastProcessed() bool { return in.begin() >= in.last }
-
-// unread reports whether bytes of the client wait in the socket. If no loop can watch the client,
-// that is not known without waiting, and it returns false.
-func (in *inbound) unread() bool {
-	if in.polled == nil {
-		return false
-	}
-	n, _ := in.polled.TryRead(&in.buf)
-	return n > 0
-}
 
 // paceSteps is how often within SlowClientTimeout each connection is looked at.
 const paceSteps = 8

@@ -55,7 +55,8 @@ const (
 	EndProxy             // another cause: the upstream, a limit, a shutdown, or a network that went silent
 )
 
-// endOf returns the reason for an end with err, from reading or writing the client's socket.
+// endOf returns the reason for an end with err, from reading or writing the client's socket; nil:
+// neither has failed.
 func endOf(err error) End {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {

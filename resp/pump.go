@@ -137,7 +137,7 @@ func (p *pump) next() error {
 		case p.step == stepRefuse:
 			return p.refuseRest()
 		case p.step == stepQuit:
-			s.life.end(causeFinish, EndProxy) // not on the loop: the function of OnEnd may write to the log
+			s.life.end(causeFinish, endOf(s.in.ahead.readErr())) // not on the loop: the function of OnEnd may write to the log
 			return io.EOF
 		case p.step == stepLock:
 			p.step = stepPump

@@ -133,16 +133,21 @@ func (a *readAhead) stop() {
 	}
 }
 
-// readLast reads once more, without waiting. The reader must have ended. It returns how many bytes
-// are there for take. If no loop can watch the client, it cannot read without waiting, and does
-// not.
+// readLast reads once more, without waiting, and looks for the end of the input. The reader must
+// have ended. It returns how many bytes are there for take. If no loop can watch the client, it
+// cannot read without waiting, and does not.
 func (a *readAhead) readLast() (size int) {
 	var err error
 	if a.polled != nil {
-		_, err = a.polled.TryRead(&a.in)
+		var n int
+		if n, err = a.polled.TryRead(&a.in); n > 0 && n < netpoll.ChunkSize {
+			_, err = a.polled.TryRead(&a.in)
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	b := a.in.Bytes()
+	a.findQuitLocked(b, a.taken.Load()+uint64(a.size+len(b)))
 	a.keepLocked()
 	a.endLocked(err)
 	return a.size

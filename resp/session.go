@@ -129,7 +129,7 @@ func (s *Session) wake(cut bool) {
 	switch {
 	case cut:
 		s.cut()
-	case first || s.life.now() == stateLingering || !s.running.Load() && s.proto.AllAnswered():
+	case first || s.life.draining() && !s.running.Load() && s.proto.AllAnswered():
 		s.client.SetReadDeadline(time.Unix(1, 0)) // otherwise it cannot end yet, and the pump will notice when it can
 	}
 }
@@ -194,7 +194,7 @@ func (s *Session) cut() {
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
-	if s.life.now() != stateClosed && s.in.unread() { // which would take the last replies away, as in linger
+	if s.pump.step == stepQuit && netpoll.Unread(s.client) { // which would take the last replies away, as in linger
 		netpoll.CloseWrite(s.client)
 		s.discard()
 	}
