@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,23 +152,27 @@ func TestAlertsFire(t *testing.T) {
 			if tt.fails == (changed == rules) {
 				t.Fatalf("the rules do not have %q", tt.old)
 			}
-			failed := false
 			for name, text := range map[string]string{"rules.yaml": changed, "rules_test.yaml": tests} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
-				cmd := exec.CommandContext(t.Context(), promtool, args...)
-				cmd.Dir = dir
-				out, err := cmd.CombinedOutput()
-				if failed = failed || err != nil; err != nil && !tt.fails {
-					t.Errorf("promtool %q: %v\n%s", args, err, out)
-				}
-			}
-			if failed != tt.fails {
-				t.Errorf("promtool fails: %v, want %v", failed, tt.fails)
+			if err := checkRules(t, promtool, dir); (err != nil) != tt.fails {
+				t.Errorf("promtool: %v, want an error: %v", err, tt.fails)
 			}
 		})
 	}
+}
+
+// checkRules lets promtool check and test the rules in a folder.
+func checkRules(t *testing.T, promtool, dir string) error {
+	t.Helper()
+	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
+		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%q: %w\n%s", args, err, out)
+		}
+	}
+	return nil
 }

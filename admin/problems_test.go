@@ -81,19 +81,25 @@ func TestProblems(t *testing.T) {
 				t.Fatalf("got %d problems, want %d: %+v", len(got), len(tt.want), got)
 			}
 			for i, p := range got {
-				words, do, _ := strings.Cut(tt.want[i], "|")
-				text := p.Tone + " " + p.Text
-				if p.Hex != "" {
-					text += " " + p.Key + " " + p.Hex
-				}
-				if text+" "+p.Alert != words || !strings.Contains(p.Do, do) {
-					t.Errorf("got %q, do: %q\nwant %q", text+" "+p.Alert, p.Do, tt.want[i])
-				}
-				if p.Alert != "" && !strings.Contains(docs.Operations, "\n| `"+p.Alert+"` |") {
-					t.Errorf("the operations document has no alert %s", p.Alert)
-				}
+				wantProblem(t, p, tt.want[i])
 			}
 		})
+	}
+}
+
+// wantProblem wants tone, text and alert of a problem, and, after "|", a part of what to do.
+func wantProblem(t *testing.T, p problem, want string) {
+	t.Helper()
+	words, do, _ := strings.Cut(want, "|")
+	text := p.Tone + " " + p.Text
+	if p.Hex != "" {
+		text += " " + p.Key + " " + p.Hex
+	}
+	if text+" "+p.Alert != words || !strings.Contains(p.Do, do) {
+		t.Errorf("got %q, do: %q\nwant %q", text+" "+p.Alert, p.Do, want)
+	}
+	if p.Alert != "" && !strings.Contains(docs.Operations, "\n| `"+p.Alert+"` |") {
+		t.Errorf("the operations document has no alert %s", p.Alert)
 	}
 }
 

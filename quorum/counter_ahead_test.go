@@ -164,7 +164,7 @@ func TestCounterAheadOnServers(t *testing.T) {
 	for name, r := range locksOfJob {
 		t.Run(name, func(t *testing.T) {
 			servers, addrs := startMasters(t, 3)
-			q := dialQuorum(t, addrs, patient)
+			q := dialQuorum(t, addrs)
 			job := field("lock:job")
 			if err := servers[0].HSet(t.Context(), testState, job, high).Err(); err != nil {
 				t.Fatal(err)

@@ -116,7 +116,7 @@ func TestReleaseKey(t *testing.T) {
 // A release by an operator wakes the clients that wait.
 func TestReleaseKeyIsTold(t *testing.T) {
 	_, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	var h heard
 	defer q.Watch(t.Context(), "job", h.add)()
 	waitSubscribed(t, addrs, "lock:job")

@@ -94,7 +94,7 @@ func TestLimitedLockFindsTheCommonSlot(t *testing.T) {
 		}
 		m.SetTTL("lock:pool", time.Until(end))
 	}
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	for range 30 {
 		lease := grantedOf(t, q, Request{Key: "pool", Mode: Limited, Limit: 7})
 		if lease.Slot != 6 {

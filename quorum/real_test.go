@@ -20,7 +20,7 @@ func TestOnMiniredis(t *testing.T) {
 	for range 3 {
 		addrs = append(addrs, startMini(t).Addr())
 	}
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	for _, st := range q.Masters() {
 		if st.State != stat.StateVoting {
 			t.Fatalf("status %+v", st)
@@ -211,7 +211,7 @@ func TestMasterRestarted(t *testing.T) {
 // B13 on a real Redis: SCRIPT FLUSH all the time.
 func TestScriptFlushMidTraffic(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -14,7 +14,7 @@ func TestRemember(t *testing.T) {
 	minis := []string{}
 	first := startMini(t)
 	minis = append(minis, first.Addr(), startMini(t).Addr(), startMini(t).Addr())
-	q := dialQuorum(t, minis, patient)
+	q := dialQuorum(t, minis)
 	if got := q.Recall(t.Context(), "upstream", "10.0.0.9:6379"); !slices.Equal(got, []string{"", "", ""}) {
 		t.Errorf("before anything: %q", got)
 	}
@@ -24,7 +24,7 @@ func TestRemember(t *testing.T) {
 	if got := first.HGet("lockproxy:upstream:lock:", "10.0.0.9:6379"); got != "none" {
 		t.Errorf("the first master has %q", got)
 	}
-	other := dialQuorum(t, minis, patient)
+	other := dialQuorum(t, minis)
 	if got := other.Recall(t.Context(), "upstream",
 		"10.0.0.9:6379"); !slices.Equal(got, []string{"none", "none", "none"}) {
 		t.Errorf("another proxy recalls %q", got)

@@ -28,7 +28,7 @@ func TestScan(t *testing.T) {
 // scanWithPrefix compares what Scan finds with the locks on the masters. small: a page holds as
 // many keys as asked for.
 func scanWithPrefix(t *testing.T, addrs []string, prefix string, small bool) {
-	q := dialQuorum(t, addrs, patient, func(o *Options) { o.KeyPrefix = prefix })
+	q := dialQuorum(t, addrs, func(o *Options) { o.KeyPrefix = prefix })
 	want := fillForScan(t, q)
 	for _, count := range []int{0, 7, 1000} {
 		got, pages := scanAll(t, q, "", count)
@@ -127,7 +127,7 @@ func wantFreed(t *testing.T, q *Quorum) {
 // A master that is down is skipped, and without a majority there is no page.
 func TestScanWithoutMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	lease := eventually(t, q, "job", time.Minute)
 	waitDrained(t, []*Quorum{q})
 	scan := func(match string) (keys []string, err error) {
@@ -171,7 +171,7 @@ func TestScanWithoutMasters(t *testing.T) {
 // the page.
 func TestScanPastStall(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	eventually(t, q, "job", time.Minute)
 	want := map[string]bool{"job": true}
 	for i := range 100 {
@@ -205,7 +205,7 @@ func TestScanPastStall(t *testing.T) {
 func TestScansTakeTurns(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	var open, peak atomic.Int64
-	q := dialQuorum(t, addrs, patient, func(o *Options) {
+	q := dialQuorum(t, addrs, func(o *Options) {
 		o.Masters[0].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {

@@ -93,7 +93,7 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 // with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true,
+	o := Options{KeyPrefix: "lock:", MasterTimeout: time.Second, MaxTTL: time.Minute, Fencing: true,
 		Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
@@ -165,7 +165,7 @@ func port(t testing.TB, addr string) int {
 // onServers runs f against three masters that are miniredis, and three that are Redis.
 func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
 	for kind, start := range startThree {
-		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
+		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t))) })
 	}
 }
 
@@ -214,9 +214,6 @@ func waitDrained(t *testing.T, proxies []*Quorum) {
 		}
 	}
 }
-
-// patient is for the masters of a busy machine.
-func patient(o *Options) { o.MasterTimeout = time.Second }
 
 // startThree starts three masters of a kind.
 var startThree = map[string]func(t *testing.T) []string{

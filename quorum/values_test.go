@@ -631,7 +631,7 @@ func TestValuesOnRedis(t *testing.T) {
 	value := make([]byte, MaxValue)
 	_, _ = rand.Read(value)
 	r := ValueRequest{Key: "job", Value: string(value)}
-	q, other := dialQuorum(t, addrs, patient), dialQuorum(t, addrs, patient)
+	q, other := dialQuorum(t, addrs), dialQuorum(t, addrs)
 	adopt(t, q, "job", r.Value, 30*time.Second)
 	stored := func() (n int) {
 		for _, s := range servers {
@@ -671,7 +671,7 @@ func TestValuesOnRedis(t *testing.T) {
 	defer cancel()
 	_ = q.Close(ctx)
 	_ = other.Close(ctx)
-	again := dialQuorum(t, addrs, patient)
+	again := dialQuorum(t, addrs)
 	refresh(again, 30*time.Second)
 	same := Request{Key: "job", Value: r.Value, TTL: time.Second}
 	if lease, err := again.Acquire(t.Context(), same); !errors.Is(err, ErrHeld) {

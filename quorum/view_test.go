@@ -11,15 +11,17 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// minorityCases are masters that fail after an Acquire, and the View of the rest.
-var minorityCases = []struct {
+// minorityCase is how masters fail after an Acquire, and the View of the rest.
+type minorityCase struct {
 	name     string
 	fail     func(s *sim)
 	held     int // of the holder that is shown
 	answered int
 	certain  bool
 	says     string // in the error
-}{
+}
+
+var minorityCases = []minorityCase{
 	{"all", func(*sim) {}, 5, 5, true, ""},
 	{"three of five", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 3, true, ""},
 	{"two of five", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 2, 2, false,
@@ -42,45 +44,53 @@ var minorityCases = []struct {
 func TestViewShowsMinority(t *testing.T) {
 	for _, c := range minorityCases {
 		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, s *sim) {
-				q := s.quorum()
-				lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				says := strings.ReplaceAll(c.says, "fence N", fmt.Sprint("fence ", lease.Token.Fence))
-				time.Sleep(time.Second)
-				c.fail(s)
-				synctest.Wait()
-				v, err := q.View(t.Context(), "job")
-				if err != nil || v.Info.Held != c.held || v.Answered != c.answered || (v.Fault == nil) != c.certain {
-					t.Errorf("%+v, %v; want held %d, answered %d, certain %v", v, err, c.held, c.answered, c.certain)
-				}
-				holds, faults := 0, 0
-				for _, m := range v.Masters {
-					if m.Holds {
-						holds++
-					}
-					if m.Fault != nil {
-						faults++
-					}
-					if m.Has != m.Holds || m.Has != (m.Left > 0) {
-						t.Errorf("a master: %+v", m)
-					}
-				}
-				if holds != c.held || faults != 5-c.answered {
-					t.Errorf("%d masters hold it and %d do not answer: %+v", holds, faults, v.Masters)
-				}
-				_, err = q.Inspect(t.Context(), "job")
-				if c.certain != (err == nil) || err != nil && (!errors.Is(err, ErrNoQuorum) ||
-					!strings.Contains(err.Error(), says)) {
-					t.Errorf("Inspect: %v, want %q", err, says)
-				}
-				if c.held == 0 && err != nil && strings.Contains(err.Error(), "seen on") {
-					t.Errorf("Inspect: %v, but no master has a lock", err)
-				}
-			})
+			inBubble(t, 5, func(t *testing.T, s *sim) { c.run(t, s) })
 		})
+	}
+}
+
+func (c *minorityCase) run(t *testing.T, s *sim) {
+	q := s.quorum()
+	lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := strings.ReplaceAll(c.says, "fence N", fmt.Sprint("fence ", lease.Token.Fence))
+	time.Sleep(time.Second)
+	c.fail(s)
+	synctest.Wait()
+	v, err := q.View(t.Context(), "job")
+	if err != nil || v.Info.Held != c.held || v.Answered != c.answered || (v.Fault == nil) != c.certain {
+		t.Errorf("%+v, %v; want held %d, answered %d, certain %v", v, err, c.held, c.answered, c.certain)
+	}
+	c.wantMasters(t, v)
+	_, err = q.Inspect(t.Context(), "job")
+	if c.certain != (err == nil) || err != nil && (!errors.Is(err, ErrNoQuorum) ||
+		!strings.Contains(err.Error(), says)) {
+		t.Errorf("Inspect: %v, want %q", err, says)
+	}
+	if c.held == 0 && err != nil && strings.Contains(err.Error(), "seen on") {
+		t.Errorf("Inspect: %v, but no master has a lock", err)
+	}
+}
+
+// wantMasters wants the view to say of each master what it has.
+func (c *minorityCase) wantMasters(t *testing.T, v View) {
+	t.Helper()
+	holds, faults := 0, 0
+	for _, m := range v.Masters {
+		if m.Holds {
+			holds++
+		}
+		if m.Fault != nil {
+			faults++
+		}
+		if m.Has != m.Holds || m.Has != (m.Left > 0) {
+			t.Errorf("a master: %+v", m)
+		}
+	}
+	if holds != c.held || faults != 5-c.answered {
+		t.Errorf("%d masters hold it and %d do not answer: %+v", holds, faults, v.Masters)
 	}
 }
 
@@ -92,7 +102,7 @@ func TestForeignKey(t *testing.T) {
 }
 
 func foreignKey(t *testing.T, addrs []string) {
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	ctx := t.Context()
 	want := func(when string, held int, kind string, ttl time.Duration) {
 		t.Helper()
@@ -177,7 +187,7 @@ func foreignTypes(t *testing.T, q *Quorum) {
 // TestScanSeen: without a quorum ScanSeen returns the locks of a minority, where Scan fails.
 func TestScanSeen(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	eventually(t, q, "job", 50*time.Second)
 	waitDrained(t, []*Quorum{q})
 	servers[0].server.Kill()

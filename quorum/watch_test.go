@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 	for kind, start := range startThree {
 		t.Run(kind, func(t *testing.T) {
 			addrs := start(t)
-			q, other := dialQuorum(t, addrs, patient), dialQuorum(t, addrs, patient)
+			q, other := dialQuorum(t, addrs), dialQuorum(t, addrs)
 			var job, jobs heard
 			defer q.Watch(t.Context(), "job", job.add)()
 			defer q.Watch(t.Context(), "jobs", jobs.add)()
@@ -87,7 +87,7 @@ func publishes(t *testing.T, servers []*redisServer) (n int) {
 // are kept for it.
 func TestPublishOnlyToWaiters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	for _, s := range servers { // the trial of rights has published, too
 		s.ConfigResetStat(t.Context())
 	}
@@ -152,8 +152,8 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 func TestOwedReleaseIsTold(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	relay := newRelay(t, addrs[2])
-	q := dialQuorum(t, []string{addrs[0], addrs[1], relay.addr}, patient)
-	watcher := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, []string{addrs[0], addrs[1], relay.addr})
+	watcher := dialQuorum(t, addrs)
 	var h heard
 	defer watcher.Watch(t.Context(), "job", h.add)()
 	waitSubscribed(t, addrs, "lock:job")
@@ -176,7 +176,7 @@ func TestOwedReleaseIsTold(t *testing.T) {
 // the watcher is woken: it may have missed a release.
 func TestWatchThroughFaults(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	var h heard
 	stop := q.Watch(t.Context(), "job", h.add)
 	defer stop()
@@ -209,7 +209,7 @@ func TestWatchThroughFaults(t *testing.T) {
 // Close ends every Watch, and a later Watch returns.
 func TestWatchAndClose(t *testing.T) {
 	_, addrs := startMasters(t, 1)
-	q := dialQuorum(t, addrs, patient)
+	q := dialQuorum(t, addrs)
 	var h heard
 	stop := q.Watch(t.Context(), "job", h.add)
 	if err := q.Close(t.Context()); err != nil {

@@ -55,20 +55,26 @@ func TestDoctorJudgesMasters(t *testing.T) {
 				tt.settings(&d.cfg)
 			}
 			d.checkMaster("m", &e)
-			var found []string
-			for _, f := range d.findings {
-				if f.Level != levelOK {
-					found = append(found, f.Level+" "+f.Check)
-				}
-				if (f.Level == levelOK) != (f.Remedy == "") {
-					t.Errorf("the remedy of %+v", f)
-				}
-			}
-			if got := strings.Join(found, ", "); got != tt.want {
+			if got := faultsOf(t, d.findings); got != tt.want {
 				t.Errorf("got %q, want %q: %+v", got, tt.want, d.findings)
 			}
 		})
 	}
+}
+
+// faultsOf returns level and check of the findings that are faults. Each must have a remedy.
+func faultsOf(t *testing.T, findings []finding) string {
+	t.Helper()
+	var found []string
+	for _, f := range findings {
+		if f.Level != levelOK {
+			found = append(found, f.Level+" "+f.Check)
+		}
+		if (f.Level == levelOK) != (f.Remedy == "") {
+			t.Errorf("the remedy of %+v", f)
+		}
+	}
+	return strings.Join(found, ", ")
 }
 
 // TestDoctorComparesMasters: two names for one server, and clocks that differ from each other.

@@ -180,18 +180,7 @@ func TestEveryKeyMayBeALock(t *testing.T) {
 				runs = append(runs, &run{library: l, programs: programs, near: flags[1], far: flags[1], password: password,
 					key: keyOf(l, "all")})
 			}
-			every(runs, func(r *run) {
-				a, b := r.client(r.near), r.client(r.far)
-				r.take("a acquires", a, long)
-				r.want("b acquires a held lock", b.acquire(r.key, long, 0), false)
-				if !r.noExtend {
-					r.want("a extends", a.extend(2*long), true)
-				}
-				r.want("a releases", a.release(), true)
-				if got := a.do(request{Op: "add", Key: r.key}); got.Yes && !r.silent {
-					r.fault("a adds to a lock: got %v, want an error", got)
-				}
-			})
+			every(runs, (*run).lockAnyKey)
 			for _, r := range runs {
 				r.report(t, "with adopt-keys *")
 			}
@@ -201,6 +190,20 @@ func TestEveryKeyMayBeALock(t *testing.T) {
 				t.Errorf("keys on the upstream: got %q, want none", got)
 			}
 		})
+	}
+}
+
+// lockAnyKey takes, extends and releases a lock where every key is a lock key.
+func (r *run) lockAnyKey() {
+	a, b := r.client(r.near), r.client(r.far)
+	r.take("a acquires", a, long)
+	r.want("b acquires a held lock", b.acquire(r.key, long, 0), false)
+	if !r.noExtend {
+		r.want("a extends", a.extend(2*long), true)
+	}
+	r.want("a releases", a.release(), true)
+	if got := a.do(request{Op: "add", Key: r.key}); got.Yes && !r.silent {
+		r.fault("a adds to a lock: got %v, want an error", got)
 	}
 }
 

@@ -380,21 +380,24 @@ func TestRecordedLibraries(t *testing.T) {
 				key := "lock:" + strings.ReplaceAll(r.name, " ", "-") + ":" + protocol
 				here := &replay{r, key, texts, map[string]*lab.Client{"a": dial(t, one.Addr), "b": dial(t, one.Addr)}}
 				there := &replay{r, key, texts, map[string]*lab.Client{"a": dial(t, d.near), "b": dial(t, d.far)}}
-				for _, step := range r.steps {
-					if got, want := there.step(step); got != want {
-						t.Errorf("%s: %s: got %s", protocol, step, got)
-					}
-					if r.newer {
-						continue
-					}
-					if got, want := here.step(step); got != want {
-						t.Errorf("on Redis, %s: %s: got %s", protocol, step, got)
-					}
+				there.run(t, protocol)
+				if !r.newer {
+					here.run(t, "on Redis, "+protocol)
 				}
 			}
 		})
 	}
 	wantNoLocks(t, d.Upstream)
+}
+
+// run plays the steps of a recording.
+func (p *replay) run(t *testing.T, where string) {
+	t.Helper()
+	for _, step := range p.steps {
+		if got, want := p.step(step); got != want {
+			t.Errorf("%s: %s: got %s", where, step, got)
+		}
+	}
 }
 
 // Libraries that would keep a lock at the upstream, or for ever, get an error that says so, and the

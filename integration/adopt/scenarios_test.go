@@ -233,23 +233,26 @@ func (r *run) count(workers, rounds int, between func(done int)) {
 	}
 	for i := range workers {
 		c := r.client([]string{r.near, r.far}[i%2])
+		round := func() (taken bool) {
+			if got := c.acquire(r.key, long, 2*long); !got.Yes {
+				r.fault("worker %d acquires: got %v, want yes", i, got)
+				return false
+			}
+			if n := inside.Add(1); n != 1 {
+				r.fault("worker %d: got %d inside, want 1", i, n)
+			}
+			if got := c.do(request{Op: "add", Key: counterOf(r.key)}); !got.Yes {
+				r.fault("worker %d adds: got %v, want yes", i, got)
+			}
+			between(int(done.Add(1)))
+			inside.Add(-1)
+			if got := c.release(); !got.Yes {
+				r.fault("worker %d releases: got %v, want yes", i, got)
+			}
+			return true
+		}
 		wg.Go(func() {
-			for range rounds {
-				if got := c.acquire(r.key, long, 2*long); !got.Yes {
-					r.fault("worker %d acquires: got %v, want yes", i, got)
-					return
-				}
-				if n := inside.Add(1); n != 1 {
-					r.fault("worker %d: got %d inside, want 1", i, n)
-				}
-				if got := c.do(request{Op: "add", Key: counterOf(r.key)}); !got.Yes {
-					r.fault("worker %d adds: got %v, want yes", i, got)
-				}
-				between(int(done.Add(1)))
-				inside.Add(-1)
-				if got := c.release(); !got.Yes {
-					r.fault("worker %d releases: got %v, want yes", i, got)
-				}
+			for n := 0; n < rounds && round(); n++ {
 			}
 		})
 	}

@@ -41,14 +41,7 @@ func TestFencesRiseAfterWipes(t *testing.T) {
 				continue
 			}
 			what := fmt.Sprintf("%d masters: %s (round %d)", len(masters), w.name, n)
-			var wiped []func()
-			for _, s := range masters {
-				wiped = append(wiped, w.prepare(t, s))
-			}
-			start := time.Now()
-			for _, now := range wiped {
-				now()
-			}
+			start := w.wipe(t, masters)
 			for _, host := range hosts {
 				wantRefused(t, host, "watched", start, maxTTL)
 			}
@@ -68,6 +61,20 @@ func TestFencesRiseAfterWipes(t *testing.T) {
 		hosts[i] = lab.Dial(t, p.Addr)
 	}
 	lockAll("all masters and all proxies restarted")
+}
+
+// wipe lets masters lose their memory, all at once. It returns when that began.
+func (w loss) wipe(t *testing.T, masters []*lab.Redis) (start time.Time) {
+	t.Helper()
+	var wiped []func()
+	for _, s := range masters {
+		wiped = append(wiped, w.prepare(t, s))
+	}
+	start = time.Now()
+	for _, now := range wiped {
+		now()
+	}
+	return start
 }
 
 // TestWipedMasterGetsCounters: a master that comes back empty gets the fencing counters of the

@@ -16,11 +16,7 @@ import (
 // again in the end.
 func TestNamesThatMoveMakeNoSecondHolder(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		name  string
-		moves int // how many of three names move
-		next  func(t *testing.T, master *lab.Redis) (s *lab.Redis, promote func())
-	}{
+	for _, row := range []nameMove{
 		{"two, to replicas without the last writes", 2, staleReplica},
 		{"all, to replicas with all writes", 3, replica},
 		{"one, to an empty server", 1, emptyServer},
@@ -29,50 +25,61 @@ func TestNamesThatMoveMakeNoSecondHolder(t *testing.T) {
 	}[:lab.Long(2, 5)] { // the others are like TestWipedMastersWaitForMaxTTL, or like a row above
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			const maxTTL = 2 * time.Second
-			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2,
-				MasterArgs: []string{"--repl-diskless-sync-delay", "0"}})
-			one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
-			lab.WaitAllVote(t, l, one)
-			lab.WaitAllVote(t, l, two)
-			next, promote := []*lab.Redis{}, []func(){}
-			for _, s := range l.Masters[:row.moves] {
-				server, f := row.next(t, s)
-				next, promote = append(next, server), append(promote, f)
-			}
-			token, until := holdSoon(t, one, maxTTL)
-			for i, s := range next {
-				promote[i]()
-				for p := range l.Proxies {
-					l.Link(p, i).Switch(s.Addr)
-				}
-			}
-			const says = "restarted" // another run of a server
-			said := make([]bool, row.moves)
-			after := ""
-			lab.WaitFor(t, "the next holder", lab.Patience, func() bool {
-				reply := two.Do("LOCK", "held", "1s")
-				after = lab.TokenOf(reply)
-				if early := time.Until(until); after != "" && early > 0 {
-					t.Fatalf("LOCK %v before the holder's end: got a token, want a refusal", early)
-				}
-				for i, m := range lab.Elements(two.Do("LOCKPROXY", "MASTERS"))[:row.moves] {
-					m := lab.MapOf(m)
-					said[i] = said[i] || m["state"] == "quarantined" && strings.Contains(m["reason"], says)
-				}
-				return after != ""
-			})
-			if after <= token {
-				t.Errorf("token of the next holder: got %s, want one above %s", after, token)
-			}
-			if slices.Contains(said, false) {
-				t.Errorf("quarantine with %q as its reason: got %v of the names that moved, want all", says, said)
-			}
-			l.Masters = append(next, l.Masters[row.moves:]...)
-			lab.WaitAllVote(t, l, one)
-			lab.WaitAllVote(t, l, two)
+			row.run(t)
 		})
 	}
+}
+
+// nameMove is how names of masters are led to other servers.
+type nameMove struct {
+	name  string
+	moves int // how many of three names move
+	next  func(t *testing.T, master *lab.Redis) (s *lab.Redis, promote func())
+}
+
+func (row nameMove) run(t *testing.T) {
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2,
+		MasterArgs: []string{"--repl-diskless-sync-delay", "0"}})
+	one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
+	lab.WaitAllVote(t, l, one)
+	lab.WaitAllVote(t, l, two)
+	next, promote := []*lab.Redis{}, []func(){}
+	for _, s := range l.Masters[:row.moves] {
+		server, f := row.next(t, s)
+		next, promote = append(next, server), append(promote, f)
+	}
+	token, until := holdSoon(t, one, maxTTL)
+	for i, s := range next {
+		promote[i]()
+		for p := range l.Proxies {
+			l.Link(p, i).Switch(s.Addr)
+		}
+	}
+	const says = "restarted" // another run of a server
+	said := make([]bool, row.moves)
+	after := ""
+	lab.WaitFor(t, "the next holder", lab.Patience, func() bool {
+		reply := two.Do("LOCK", "held", "1s")
+		after = lab.TokenOf(reply)
+		if early := time.Until(until); after != "" && early > 0 {
+			t.Fatalf("LOCK %v before the holder's end: got a token, want a refusal", early)
+		}
+		for i, m := range lab.Elements(two.Do("LOCKPROXY", "MASTERS"))[:row.moves] {
+			m := lab.MapOf(m)
+			said[i] = said[i] || m["state"] == "quarantined" && strings.Contains(m["reason"], says)
+		}
+		return after != ""
+	})
+	if after <= token {
+		t.Errorf("token of the next holder: got %s, want one above %s", after, token)
+	}
+	if slices.Contains(said, false) {
+		t.Errorf("quarantine with %q as its reason: got %v of the names that moved, want all", says, said)
+	}
+	l.Masters = append(next, l.Masters[row.moves:]...)
+	lab.WaitAllVote(t, l, one)
+	lab.WaitAllVote(t, l, two)
 }
 
 // holdSoon takes the lock held, and returns its token and when its holder may no longer count on

@@ -41,17 +41,16 @@ func TestFidelity(t *testing.T) {
 			t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 				t.Parallel()
 				open, closed := startFidelityRig(t, ""), startFidelityRig(t, "secret")
+				play := func(i int) { report.play(t, g, cells[i%len(cells)], open, closed, seed, uint64(i)) }
 				end, bounded := t.Deadline()
-				for i := worker; i < rounds*len(cells) && !t.Failed(); i += workers {
-					if bounded && i >= least*len(cells) && time.Until(end) < 30*time.Second {
-						break
-					}
-					report.play(t, g, cells[i%len(cells)], open, closed, seed, uint64(i))
+				late := func() bool { return bounded && time.Until(end) < 30*time.Second }
+				for i := worker; i < rounds*len(cells) && !t.Failed() && (i < least*len(cells) || !late()); i += workers {
+					play(i)
 				}
 				// Chance may leave something out.
 				for i := rounds*len(cells) + worker; i < (rounds+3)*len(cells) && !t.Failed(); i += workers {
-					if c := cells[i%len(cells)]; report.lacks(g, c) {
-						report.play(t, g, c, open, closed, seed, uint64(i))
+					if report.lacks(g, cells[i%len(cells)]) {
+						play(i)
 					}
 				}
 			})

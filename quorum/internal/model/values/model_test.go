@@ -246,15 +246,7 @@ func (r *run) arrive(s *state, i, m int) {
 	case renew, cut:
 		answer = r.refresh(s, i, m, msg)
 	case topUp:
-		switch {
-		case at.secret == 0:
-			at.set(c.secret, r.changed(at.end, msg.end.left))
-		case has && msg.end.left > at.end.left:
-			at.end = r.changed(at.end, msg.end.left)
-		}
-		if msg.age <= soon { // it was on its way: a limit
-			s.lengthened(i)
-		}
+		r.topUp(s, i, m, msg)
 		return
 	case free:
 		if has {
@@ -273,6 +265,17 @@ func (r *run) arrive(s *state, i, m int) {
 	}
 	if c.phase == asking || r.tooLate {
 		l.said = answer
+	}
+}
+
+// topUp sets the lock of a call, or makes it longer.
+func (r *run) topUp(s *state, i, m int, msg message) {
+	at, secret := &s.masters[m], s.calls[i].secret
+	if at.secret == 0 || at.secret == secret && msg.end.left > at.end.left {
+		at.set(secret, r.changed(at.end, msg.end.left))
+	}
+	if msg.age <= soon { // it was on its way: a limit
+		s.lengthened(i)
 	}
 }
 

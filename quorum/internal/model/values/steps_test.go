@@ -207,6 +207,22 @@ func (r *run) win(s *state, i int) {
 	}
 	c.until, c.letGo = role.ttl, r.life(role.ttl)
 	c.void = c.void || s.calls[c.secret-1].phase != won // the take may be undone: a limit
+	r.crossOthers(s, i)
+	for m := range r.n {
+		s.masters[m].to[i].vote = role.kind == take && s.masters[m].to[i].said == yes
+	}
+	rest := r.life(role.ttl) - c.age
+	raised := role.kind == refresh && s.count(i, yes) >= r.majority()
+	for m := range r.n {
+		if said := s.masters[m].to[i].said; said == no && raised || said <= no && r.owed {
+			s.send(i, m, message{op: topUp, end: end{left: rest}})
+		}
+	}
+}
+
+// crossOthers notes what a promise and the other calls with its lock mean for each other.
+func (r *run) crossOthers(s *state, i int) {
+	c := &s.calls[i]
 	for j := range r.roles {
 		p := &s.calls[j]
 		if p.secret != c.secret || j == i {
@@ -217,16 +233,6 @@ func (r *run) win(s *state, i int) {
 		}
 		if p.before>>i&1 == 0 {
 			p.clear = false // its top-ups come from a refresh beside p
-		}
-	}
-	for m := range r.n {
-		s.masters[m].to[i].vote = role.kind == take && s.masters[m].to[i].said == yes
-	}
-	rest := r.life(role.ttl) - c.age
-	raised := role.kind == refresh && s.count(i, yes) >= r.majority()
-	for m := range r.n {
-		if said := s.masters[m].to[i].said; said == no && raised || said <= no && r.owed {
-			s.send(i, m, message{op: topUp, end: end{left: rest}})
 		}
 	}
 }

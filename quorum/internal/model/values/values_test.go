@@ -158,17 +158,9 @@ func TestAtRandom(t *testing.T) {
 		c.losses = uint8(random.IntN(2) * random.IntN(3))
 		var takers []int8
 		for i := range int8(3 + random.IntN(maxCalls-2)) {
-			role := role{value: uint8(random.IntN(2)), ttl: uint8(1 + random.IntN(4)), after: -1, knows: -1}
-			if i > 0 && random.IntN(3) > 0 {
-				role.after = int8(random.IntN(int(i)))
-			}
-			switch p := random.IntN(8); {
-			case i == 0 || p < 2:
+			role := randomRole(random, i)
+			if role.kind == take {
 				takers = append(takers, i)
-			case p < 6:
-				role.kind = refresh
-			default:
-				role.kind = release
 			}
 			if role.kind != take && random.IntN(2) == 0 {
 				role.knows = takers[random.IntN(len(takers))]
@@ -183,4 +175,20 @@ func TestAtRandom(t *testing.T) {
 			t.Fatalf("%+v: %s", c, found)
 		}
 	}
+}
+
+// randomRole returns the role of the i-th call, the first of which takes.
+func randomRole(random *rand.Rand, i int8) role {
+	r := role{value: uint8(random.IntN(2)), ttl: uint8(1 + random.IntN(4)), after: -1, knows: -1}
+	if i > 0 && random.IntN(3) > 0 {
+		r.after = int8(random.IntN(int(i)))
+	}
+	switch p := random.IntN(8); {
+	case i == 0 || p < 2:
+	case p < 6:
+		r.kind = refresh
+	default:
+		r.kind = release
+	}
+	return r
 }
