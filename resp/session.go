@@ -169,6 +169,13 @@ func (s *Session) linger() {
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
 
+// mayLoseReplies reports whether the client may lose replies if its connection is closed at once.
+// See linger: bytes that come later do the same harm to replies that are not there yet.
+func (s *Session) mayLoseReplies() bool {
+	queued, _ := netpoll.Queued(s.client)
+	return queued > 1 || netpoll.Unread(s.client) // the end of our output counts as one
+}
+
 // discard reads the client's last bytes.
 func (s *Session) discard() {
 	s.in.ahead.stop() // it reads the same bytes
@@ -194,7 +201,7 @@ func (s *Session) cut() {
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
-	if s.pump.step == stepQuit && netpoll.Unread(s.client) { // which would take the last replies away, as in linger
+	if s.pump.step == stepQuit && s.mayLoseReplies() {
 		netpoll.CloseWrite(s.client)
 		s.discard()
 	}
