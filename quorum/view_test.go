@@ -74,7 +74,7 @@ func (c *minorityCase) run(t *testing.T, s *sim) {
 	}
 }
 
-// wantMasters wants the view to say of each master what it has.
+// wantMasters wants the view to be right about each master.
 func (c *minorityCase) wantMasters(t *testing.T, v View) {
 	t.Helper()
 	holds, faults := 0, 0

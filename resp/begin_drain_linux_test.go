@@ -186,38 +186,36 @@ func bring(t *testing.T, c *client, b string) {
 // end of input.
 func waitArrived(t *testing.T, c *client) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		unacked := -1
-		raw, err := c.Conn.(*net.TCPConn).SyscallConn()
-		if err == nil {
-			raw.Control(func(fd uintptr) { unacked, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
-		}
-		if unacked == 0 {
-			return
-		}
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("%d bytes have not arrived: %v", unacked, err)
-		}
+	raw, err := c.Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "all is there", func() bool {
+		unacked := -1
+		raw.Control(func(fd uintptr) { unacked, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+		return unacked == 0
+	})
 }
 
-// sessionOf returns the session of a client.
-func (h *heldUp) sessionOf(t *testing.T, c *client) *Session {
+// known returns a client whose standing is known, and its session.
+func (h *heldUp) known(t *testing.T) (*client, *Session) {
 	t.Helper()
+	c := known(t, h.relay)
 	for _, s := range h.server.all() {
 		if s.Address() == c.LocalAddr().String() {
-			return s
+			return c, s
 		}
 	}
 	t.Fatal("the client has no session")
-	return nil
+	return nil, nil
 }
 
 // TestDrainAnswersWhatHasCome: a request that has arrived before the drain is answered, though the
 // loop had no time to read it.
 func TestDrainAnswersWhatHasCome(t *testing.T) {
 	h := startHeldUp(t)
-	fresh, used := h.dial(), known(t, h.relay)
+	fresh := h.dial()
+	used, _ := h.known(t)
 	h.hold(t)
 	bring(t, fresh, "LOCK a\r\n")
 	bring(t, used, "LOCK a\r\n")
@@ -231,9 +229,9 @@ func TestDrainAnswersWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDrainKeepsOrder: what came behind a lock command is answered in its order before a draining
-// connection ends, whether it was read ahead or waits in the socket, and no byte is taken for the
-// begin of another request.
+// TestDrainKeepsOrder: requests that follow a lock command are answered in their order before a
+// draining connection ends, whether they were read ahead or wait in the socket, and no request is
+// taken for two.
 func TestDrainKeepsOrder(t *testing.T) {
 	for _, tt := range []struct{ name, ahead, unread, want string }{
 		{"read ahead", "ECHO a\r\n", "", "$1\r\na\r\n"},
@@ -245,8 +243,7 @@ func TestDrainKeepsOrder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := startHeldUp(t)
-			c := known(t, h.relay)
-			s := h.sessionOf(t, c)
+			c, s := h.known(t)
 			c.send("LOCK wait\r\n")
 			within(t, "LOCK", h.handler.enter)
 			c.send(tt.ahead)
@@ -269,13 +266,12 @@ func TestDrainKeepsOrder(t *testing.T) {
 // replies before it by a reset.
 func TestDrainEndsAfterLastRead(t *testing.T) {
 	h := startHeldUp(t)
-	c := known(t, h.relay)
+	c, s := h.known(t)
 	c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10) // most of the replies wait in the proxy's socket
 	value := strings.Repeat("v", 150_000)
 	c.send(string(benchRequest("SET", "big", value)))
 	c.expect("+OK\r\n")
 	waitWatched(t)
-	s := h.sessionOf(t, c)
 	h.hold(t)
 	rest := strings.Repeat("r", netpoll.ChunkSize-len("GET big\r\n*2\r\n$4\r\nECHO\r\n$65489\r\n\r\nLOCK a\r\n"))
 	requests := "GET big\r\n" + string(benchRequest("ECHO", rest)) + "LOCK a\r\n"
@@ -299,7 +295,7 @@ func TestDrainEndsAfterLastRead(t *testing.T) {
 }
 
 // TestDrainFindsTheClientGone: a client that had left before the drain has done so itself, though
-// the loop had no time to notice. What it had sent before is served.
+// the loop had no time to notice. The requests that it had sent are served.
 func TestDrainFindsTheClientGone(t *testing.T) {
 	for _, tt := range []struct{ name, send, want string }{
 		{"at rest", "", ""},
@@ -307,9 +303,9 @@ func TestDrainFindsTheClientGone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := startHeldUp(t)
-			c := known(t, h.relay)
+			c, s := h.known(t)
 			end := make(chan End, 1)
-			h.sessionOf(t, c).OnEnd(func(how End) { end <- how })
+			s.OnEnd(func(how End) { end <- how })
 			h.hold(t)
 			c.send(tt.send)
 			c.Conn.(*net.TCPConn).CloseWrite()
@@ -325,12 +321,11 @@ func TestDrainFindsTheClientGone(t *testing.T) {
 	}
 }
 
-// TestDrainFindsQuit: a lock command that waits learns of a QUIT behind it that the last read has
+// TestDrainFindsQuit: a lock command that waits is told of a later QUIT that the last read has
 // found.
 func TestDrainFindsQuit(t *testing.T) {
 	h := startHeldUp(t)
-	c := known(t, h.relay)
-	s := h.sessionOf(t, c)
+	c, s := h.known(t)
 	c.send("LOCK wait\r\nLOCK wait\r\n")
 	within(t, "LOCK", h.handler.enter)
 	h.hold(t)
@@ -350,25 +345,15 @@ func TestDrainFindsQuit(t *testing.T) {
 func waitAhead(t *testing.T, s *Session, n int) {
 	t.Helper()
 	a := &s.in.ahead
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	eventually(t, "the bytes are read ahead", func() bool {
 		a.mu.Lock()
-		size := a.size
-		a.mu.Unlock()
-		if size == n {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are read ahead, want %d", size, n)
-		}
-	}
+		defer a.mu.Unlock()
+		return a.size == n
+	})
 }
 
 // waitState returns when a session has reached the state.
 func waitState(t *testing.T, s *Session, want state) {
 	t.Helper()
-	for end := time.Now().Add(patience); s.life.now() < want; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the connection is in state %d, want %d", s.life.now(), want)
-		}
-	}
+	eventually(t, "the state is reached", func() bool { return s.life.now() >= want })
 }

@@ -144,11 +144,10 @@ func (a *readAhead) readLast() (size int) {
 			_, err = a.polled.TryRead(&a.in)
 		}
 	}
+	a.keep()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.in.Bytes()
-	a.findQuitLocked(b, a.taken.Load()+uint64(a.size+len(b)))
-	a.keepLocked()
+	a.keepLocked() // bytes for which there was no room
 	a.endLocked(err)
 	return a.size
 }

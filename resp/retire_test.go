@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 )
 
 // TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
@@ -131,12 +130,7 @@ func TestRetireMeetsDial(t *testing.T) {
 // waitDraining returns when each session drains.
 func waitDraining(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen }) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no end is asked for")
-		}
-	}
+	eventually(t, "all drain", func() bool {
+		return !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen })
+	})
 }

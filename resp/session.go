@@ -2,9 +2,11 @@ package resp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -169,8 +171,21 @@ func (s *Session) linger() {
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
 
-// mayLoseReplies reports whether the client may lose replies if its connection is closed at once.
-// See linger: bytes that come later do the same harm to replies that are not there yet.
+// awaitTaken ends the client's replies and waits until its system has them, for lingerTime at most,
+// because a reset would take them away, as linger says. Bytes that the client still sends are
+// discarded.
+func (s *Session) awaitTaken() {
+	netpoll.CloseWrite(s.client)
+	for end := time.Now().Add(lingerTime); s.mayLoseReplies() && time.Now().Before(end); {
+		s.client.SetReadDeadline(time.Now().Add(drainStep))
+		if _, err := io.CopyN(io.Discard, s.client, aheadMost); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // the client has closed, too, or sends very much
+		}
+	}
+}
+
+// mayLoseReplies reports whether replies are on their way to the client, or bytes of the client are
+// unread.
 func (s *Session) mayLoseReplies() bool {
 	queued, _ := netpoll.Queued(s.client)
 	return queued > 1 || netpoll.Unread(s.client) // the end of our output counts as one
@@ -201,9 +216,8 @@ func (s *Session) cut() {
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
-	if s.pump.step == stepQuit && s.mayLoseReplies() {
-		netpoll.CloseWrite(s.client)
-		s.discard()
+	if s.pump.step == stepQuit {
+		s.awaitTaken()
 	}
 	s.cut()
 	s.in.ahead.stop()

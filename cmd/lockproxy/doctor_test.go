@@ -13,7 +13,7 @@ import (
 	"lockproxy/quorum"
 )
 
-// healthy is what is found out about a master without a fault.
+// healthy is the examination of a master without a fault.
 func healthy() quorum.Examination {
 	return quorum.Examination{RunID: "r", Software: "redis 7.0.15", RTT: time.Millisecond, Policy: "noeviction", ClockKnown: true,
 		State: "admitted"}
@@ -24,7 +24,7 @@ func TestDoctorJudgesMasters(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change   func(*quorum.Examination)
 		settings func(*conf.Config)
-		want     string // level and check of what is not ok
+		want     string // level and check of each fault
 	}{
 		"nothing":             {nil, nil, ""},
 		"silent":              {func(e *quorum.Examination) { *e = quorum.Examination{Err: errors.New("gave no answer in 3s")} }, nil, "fail reach"},
