@@ -41,7 +41,7 @@ func TestReplicationBehindUnreadReplies(t *testing.T) {
 }
 
 // eventually waits until cond holds.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

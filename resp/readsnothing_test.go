@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -34,17 +35,35 @@ func liveHeap() int64 {
 	for range 3 { // pools give up their memory in the second collection
 		runtime.GC()
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
+	// The sizes at the end of the collection: what runs on makes garbage at once.
+	used := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(used)
+	return int64(used[0].Value.Uint64() + used[1].Value.Uint64())
 }
 
-// bytesRead returns how many bytes the server has read from its clients.
-func (r *relay) bytesRead() (sum uint64) {
+// moved returns how many bytes the server has read from its clients and written to them, and
+// whether a write to each of them is under way.
+func (r *relay) moved() (read, written uint64, writing bool) {
+	writing = true
 	for _, s := range r.server.all() {
-		sum += s.progress.read.Load()
+		writing = writing && s.progress.writing.Load()
+		read += s.progress.read.Load()
+		written += s.progress.written.Load()
 	}
-	return sum
+	return read, written, writing
+}
+
+// awaitStandstill waits until the server has read size bytes and its writes make no progress: the
+// way to each client is full.
+func (r *relay) awaitStandstill(size int) {
+	var last uint64
+	eventually(r.t, "a standstill", func() bool {
+		read, written, writing := r.moved()
+		stands := read == uint64(size) && writing && written == last
+		last = written
+		time.Sleep(10 * time.Millisecond)
+		return stands
+	})
 }
 
 // kindsOfRequests are requests of all kinds that may change a connection.
@@ -133,9 +152,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 				c.SetDeadline(time.Time{})
 				writers.Go(func() { c.Write([]byte(text)) })
 			}
-			for r.bytesRead() < uint64(size) { // as long as it takes: the machine may be busy
-				time.Sleep(10 * time.Millisecond)
-			}
+			r.awaitStandstill(size)
 			got := (liveHeap() - before) / int64(len(row.sent))
 			t.Logf("%d KB for each client", got>>10)
 			if got >= bound {

@@ -56,12 +56,12 @@ func TestRealServer(t *testing.T) {
 		t.Errorf("answered %v", got)
 	}
 
-	server.Pause(t)
 	var many collect
-	owner := strings.Repeat("o", 64)
-	for i := range maxUnanswered / 2 {
-		o := op(wire.Acquire, tokenAt(fmt.Sprint(i)+strings.Repeat("long", 200), i)) // 4 MB in all: more than the socket takes
-		o.Owner = owner
+	const pairs = 64
+	long := strings.Repeat("k", 64<<10) // 8 MB in all: more than the socket takes
+	server.Pause(t)
+	for i := range pairs { // few: after two seconds of this the lane would be dead
+		o := op(wire.Acquire, tokenAt(fmt.Sprint(i)+long, i))
 		mustAsk(t, l, o, nil)
 		if err := l.Release(unlock(o.TokenAt), time.Minute, false, &many); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestRealServer(t *testing.T) {
 		l.Flush()
 	}
 	server.Resume(t)
-	eventually(t, func() bool { return len(many.all()) == maxUnanswered/2 })
+	eventually(t, func() bool { return len(many.all()) == pairs })
 	for _, got := range many.all() {
 		if got != "release 1" {
 			t.Fatalf("answered %s: a release overtook its SET", got)
