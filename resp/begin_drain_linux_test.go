@@ -294,6 +294,37 @@ func TestDrainEndsAfterLastRead(t *testing.T) {
 	c.expectEOF()
 }
 
+// TestLingeringKeepsReplies: replies that wait in the proxy's socket reach the client though the
+// wait for its last bytes was ended early: linger wakes the pump by a deadline, which may come late.
+func TestLingeringKeepsReplies(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dialled, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialled.Close()
+	dialled.(*net.TCPConn).SetReadBuffer(16 << 10)
+	accepted, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(Options{}).newSession(accepted)
+	replies := strings.Repeat("r", 150_000)
+	s.Push([]byte(replies))
+	dialled.Write([]byte("PING\r\n")) // unread, so that closing would be a reset
+	s.life.end(causeUpstreamEnd, EndProxy)
+	s.client.SetReadDeadline(time.Unix(1, 0))
+	go s.close()
+	dialled.SetDeadline(time.Now().Add(patience))
+	if got, err := io.ReadAll(dialled); err != nil || string(got) != replies {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
 // TestDrainFindsTheClientGone: a client that had left before the drain has done so itself, though
 // the loop had no time to notice. The requests that it had sent are served.
 func TestDrainFindsTheClientGone(t *testing.T) {

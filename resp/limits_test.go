@@ -10,11 +10,13 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// tlsLike is a connection whose Write waits for a handshake that never comes.
+// tlsLike is a connection whose Write waits for a handshake that never comes, and whose Close waits
+// for a client that reads nothing.
 type tlsLike struct{ net.Conn }
 
 func (c tlsLike) NetConn() net.Conn                    { return c.Conn }
 func (c tlsLike) Write([]byte) (int, error)            { select {} }
+func (c tlsLike) Close() error                         { select {} }
 func (c tlsLike) ConnectionState() tls.ConnectionState { return tls.ConnectionState{} }
 
 // TestRefusalDoesNotWait: turning a client away over the limit never waits, least of all with the
@@ -35,6 +37,25 @@ func TestRefusalDoesNotWait(t *testing.T) {
 	silent.SetDeadline(time.Now().Add(patience))
 	if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection was not closed: %v", err)
+	}
+}
+
+// TestCutDoesNotWait: the connections of a session are closed at once, also over TLS.
+func TestCutDoesNotWait(t *testing.T) {
+	client, here := net.Pipe()
+	upstream, there := net.Pipe()
+	s := NewServer(Options{}).newSession(tlsLike{here})
+	if !s.up.open(tlsLike{there}, nil, func() bool { return false }) {
+		t.Fatal("the session has ended")
+	}
+	done := make(chan struct{})
+	go func() { s.cut(); close(done) }()
+	within(t, "the cut", done)
+	for _, c := range []net.Conn{client, upstream} {
+		c.SetDeadline(time.Now().Add(patience))
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the connection was not closed: %v", err)
+		}
 	}
 }
 

@@ -171,11 +171,9 @@ func (s *Session) linger() {
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
 
-// awaitTaken ends the client's replies and waits until its system has them, for lingerTime at most,
-// because a reset would take them away, as linger says. Bytes that the client still sends are
-// discarded.
+// awaitTaken waits until the client's system has the replies, for lingerTime at most, because a
+// reset would take them away, as linger says. Bytes that the client still sends are discarded.
 func (s *Session) awaitTaken() {
-	netpoll.CloseWrite(s.client)
 	for end := time.Now().Add(lingerTime); s.mayLoseReplies() && time.Now().Before(end); {
 		s.client.SetReadDeadline(time.Now().Add(drainStep))
 		if _, err := io.CopyN(io.Discard, s.client, aheadMost); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -199,7 +197,8 @@ func (s *Session) discard() {
 }
 
 // cut closes both sides at once. Their readers and writers get an error: by the deadline first,
-// because closing a connection may wait for its reader.
+// because closing a connection may wait for its reader. Over TLS they get no word of the end, which
+// might wait for a client that reads nothing.
 func (s *Session) cut() {
 	s.life.end(causeCut, EndProxy)
 	up, _ := s.up.get()
@@ -208,15 +207,16 @@ func (s *Session) cut() {
 	s.client.SetDeadline(past)
 	if up != nil {
 		up.SetDeadline(past)
-		up.Close()
+		netpoll.RawClose(up)
 	}
-	s.client.Close()
+	netpoll.RawClose(s.client)
 }
 
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
-	if s.pump.step == stepQuit {
+	netpoll.CloseWrite(s.client)
+	if s.pump.step == stepQuit || s.life.now() == stateLingering {
 		s.awaitTaken()
 	}
 	s.cut()

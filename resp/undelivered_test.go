@@ -83,6 +83,9 @@ func TestCloseOverTLS(t *testing.T) {
 		if n, err := c.Read(got); string(got[:n]) != "$8\r\nown:wait\r\n" {
 			t.Errorf("after a half-close: %q, %v", got[:n], err)
 		}
+		if n, err := c.NetConn().Read(make([]byte, 100)); n == 0 {
+			t.Errorf("the end without close_notify, the end in TLS: %v", err)
+		}
 		c.Close()
 	}
 	waitGone(t, server)
