@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -37,11 +38,20 @@ func dial(t *testing.T, addr string, change ...func(*Config)) (*Lane, *host) {
 	return l, h
 }
 
+// smallSocket opens a connection whose socket takes few bytes.
+func smallSocket(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return c, err
+}
+
 // TestRealServer: operations of every kind on a real Redis; what its socket does not take at once
 // goes out in order, too.
 func TestRealServer(t *testing.T) {
 	server := redistest.StartTCP(t)
-	l, _ := dial(t, server.Addr)
+	l, _ := dial(t, server.Addr, func(c *Config) { c.Options.Dial = smallSocket })
 	var c collect
 	k := tokenAt("k", 1)
 	for _, kind := range []wire.Kind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
@@ -58,9 +68,9 @@ func TestRealServer(t *testing.T) {
 
 	var many collect
 	const pairs = 64
-	long := strings.Repeat("k", 64<<10) // 8 MB in all: more than the socket takes
+	long := strings.Repeat("k", 8<<10) // 1 MB in all: more than the sockets take
 	server.Pause(t)
-	for i := range pairs { // few: after two seconds of this the lane would be dead
+	for i := range pairs { // quick work: after two seconds of the pause the lane would be dead
 		o := op(wire.Acquire, tokenAt(fmt.Sprint(i)+long, i))
 		mustAsk(t, l, o, nil)
 		if err := l.Release(unlock(o.TokenAt), time.Minute, false, &many); err != nil {
