@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // tlsLike is a connection whose Write waits for a handshake that never comes, and whose Close waits
-// for a client that reads nothing.
+// for a client that does not read.
 type tlsLike struct{ net.Conn }
 
 func (c tlsLike) NetConn() net.Conn                    { return c.Conn }
@@ -57,6 +58,36 @@ func TestCutDoesNotWait(t *testing.T) {
 			t.Errorf("the connection was not closed: %v", err)
 		}
 	}
+}
+
+// oneWriter is a connection that ends its output only between two writes, like one of TLS.
+type oneWriter struct {
+	net.Conn
+	writing sync.Mutex
+}
+
+func (c *oneWriter) Write(b []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *oneWriter) CloseWrite() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return nil
+}
+
+// TestCloseWaitsForNoPush: the orderly end of a session is not held up by a push to a client that
+// does not read.
+func TestCloseWaitsForNoPush(t *testing.T) {
+	_, here := net.Pipe()
+	s := NewServer(Options{}).newSession(&oneWriter{Conn: here})
+	go s.Push([]byte(">1\r\n+x\r\n"))
+	eventually(t, "a push that cannot go on", s.progress.writing.Load)
+	done := make(chan struct{})
+	go func() { s.close(); close(done) }()
+	within(t, "the end", done)
 }
 
 // TestReadAheadGivesBackEachChunk: a connection that always has bytes read ahead keeps memory for

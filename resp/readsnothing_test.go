@@ -27,7 +27,7 @@ func (l unwatched) Accept() (net.Conn, error) {
 
 type unwatchedConn struct{ net.Conn }
 
-// CloseWrite ends the output alone, as that of TLS does.
+// CloseWrite ends the output alone, like that of TLS.
 func (c unwatchedConn) CloseWrite() error { return netpoll.CloseWrite(c.Conn) }
 
 // liveHeap returns how many bytes of the heap and of stacks are in use.
@@ -35,7 +35,7 @@ func liveHeap() int64 {
 	for range 3 { // pools give up their memory in the second collection
 		runtime.GC()
 	}
-	// The sizes at the end of the collection: what runs on makes garbage at once.
+	// As the last collection found it: goroutines that go on make garbage at once.
 	used := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(used)
 	return int64(used[0].Value.Uint64() + used[1].Value.Uint64())
@@ -61,7 +61,7 @@ func (r *relay) awaitStandstill(size int) {
 		read, written, writing := r.moved()
 		stands := read == uint64(size) && writing && written == last
 		last = written
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // until the next look
 		return stands
 	})
 }

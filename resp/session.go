@@ -167,12 +167,19 @@ const lingerTime = time.Second
 // away the replies that the client has not fetched.
 func (s *Session) linger() {
 	s.life.end(causeUpstreamEnd, EndProxy)
-	netpoll.CloseWrite(s.client)
+	s.endOutput()
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
 
+// endOutput sends the client the end of our output. Over TLS that waits for a write that is under
+// way, such as a push, which therefore gets lingerTime at most.
+func (s *Session) endOutput() {
+	s.client.SetWriteDeadline(time.Now().Add(lingerTime))
+	netpoll.CloseWrite(s.client)
+}
+
 // awaitTaken waits until the client's system has the replies, for lingerTime at most, because a
-// reset would take them away, as linger says. Bytes that the client still sends are discarded.
+// reset would take them away (see linger). Bytes that the client still sends are discarded.
 func (s *Session) awaitTaken() {
 	for end := time.Now().Add(lingerTime); s.mayLoseReplies() && time.Now().Before(end); {
 		s.client.SetReadDeadline(time.Now().Add(drainStep))
@@ -197,8 +204,8 @@ func (s *Session) discard() {
 }
 
 // cut closes both sides at once. Their readers and writers get an error: by the deadline first,
-// because closing a connection may wait for its reader. Over TLS they get no word of the end, which
-// might wait for a client that reads nothing.
+// because closing a connection may wait for its reader. Over TLS no close_notify is sent, which could
+// wait for a client that does not read.
 func (s *Session) cut() {
 	s.life.end(causeCut, EndProxy)
 	up, _ := s.up.get()
@@ -215,7 +222,7 @@ func (s *Session) cut() {
 // close ends the connection and forgets it, when the pump has ended.
 func (s *Session) close() {
 	s.runner.finish(net.ErrClosed)
-	netpoll.CloseWrite(s.client)
+	s.endOutput()
 	if s.pump.step == stepQuit || s.life.now() == stateLingering {
 		s.awaitTaken()
 	}
