@@ -159,7 +159,7 @@ func waitOut(t testing.TB, c *lab.Client, start time.Time, n int) {
 		reply = c.Do("LOCKPROXY", "MASTERS")
 		for _, element := range lab.Elements(reply) {
 			m := lab.MapOf(element)
-			since := time.Duration(lab.Number(t, m["since_ms"])) * time.Millisecond
+			since := time.Duration(lab.Number(t, m["since_ms"])+1) * time.Millisecond // it is rounded down
 			if m["state"] == "quarantined" || m["state"] == "voting" && since < asked.Sub(start) {
 				out++
 			}
