@@ -146,6 +146,24 @@ func (e *view) absent(i int) (all []int) {
 	return all
 }
 
+// unmet are the other masters that may only be about to be reached: this proxy has met its first
+// master, and lost each of these, less than MaxAge ago. That ends at until.
+func (e *view) unmet(i int) (until time.Time, all []int) {
+	for _, j := range e.absent(i) {
+		seen := e.g.masters[j].o.At
+		if seen.Before(e.g.firstSeen) {
+			seen = e.g.firstSeen
+		}
+		if away := seen.Add(MaxAge); e.now.Before(away) {
+			all = append(all, j)
+			if away.After(until) {
+				until = away
+			}
+		}
+	}
+	return until, all
+}
+
 // evaluateUnguarded is evaluate with Off.
 func (e *evaluation) evaluateUnguarded(i int) {
 	g, m := e.g, &e.g.masters[i]
@@ -209,7 +227,9 @@ func (g *Guard) survived(i int) bool {
 func (e *evaluation) evaluateSurvivor(i int) {
 	g := e.g
 	m := &g.masters[i]
-	lost, missing := 0, g.majority()-1-e.confirmers(i, m.met)
+	confirmers, running := e.confirmers(i, m.met)
+	lost, missing := 0, g.majority()-1-confirmers
+	until, unmet := e.unmet(i)
 	for j := range g.masters {
 		if j != i && g.masters[j].up && !e.intact[j] {
 			lost++
@@ -224,6 +244,9 @@ func (e *evaluation) evaluateSurvivor(i int) {
 	case missing > 0:
 		e.probeBefore(m.met)
 		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), true)
+	case running < g.majority()-1 && len(unmet) > 0: // those that confirm may have gone back, too
+		e.wait(i, g.unconfirmed(i, len(unmet), unmet), true)
+		e.again(until)
 	default:
 		n := e.newAdmission(i)
 		n.id = m.rec.id[:min(memoryID, len(m.rec.id))] + n.id[min(memoryID, len(n.id)):]

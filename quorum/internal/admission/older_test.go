@@ -339,3 +339,45 @@ func TestDurableOlderThanOthersKnow(t *testing.T) {
 		t.Error(s.wrong)
 	}
 }
+
+// TestOldDisksBeforeTheThirdIsMet: two of three masters get old disks of different moments, and a
+// proxy that starts meets the third, which knows better, a moment later. It must wait for that.
+func TestOldDisksBeforeTheThirdIsMet(t *testing.T) {
+	s := newStory(t, 3)
+	for _, m := range s.masters {
+		m.durable = true
+	}
+	p := s.begin()
+	s.settle(3 * time.Second)
+	disks := []*wServer{s.masters[0].disk(), s.masters[1].disk()}
+	for i := range disks {
+		s.restart(i)
+		s.settle(5 * time.Second)
+	}
+	s.want(p, "before it locks", "vvv")
+	s.mustLock(p, wLife, 0, 1, 2)
+	for i := range p.lanes {
+		p.disconnect(i)
+	}
+	s.end(p)
+	for i, disk := range disks {
+		disk.run = 7
+		s.masters[i] = disk
+	}
+	q := s.start()
+	q.lanes[2].cut = true
+	for range 5 {
+		q.turn()
+		s.pass(20 * time.Millisecond)
+	}
+	s.lock(q, time.Second, 0, 1)
+	s.want(q, "before the third is met", "qqd")
+	s.wantReason(q, 0, "waits for 1 more to confirm its admission: start m2")
+	q.lanes[2].cut = false
+	s.settle(3 * time.Second)
+	s.lock(q, time.Second, 0, 1)
+	s.want(q, "with the third", "qqv")
+	if s.wrong != "" {
+		t.Errorf("%s\n%s", s.wrong, s.text())
+	}
+}

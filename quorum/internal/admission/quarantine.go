@@ -87,11 +87,10 @@ func (e *evaluation) evaluateMarked(i int) {
 // quarantineEnd returns when the quarantine of a master ends, and the condition that it waits for
 // besides time.
 //
-// N - majority + 1 masters other than this one must know of the mark, here a majority or all
-// others. Each confirmation of an older admission needs a majority too, so it meets one of them.
-// The wait begins when the last of them has learned. A master that lost its memory does not count:
-// its address may lead others to a server that has it. One that refused a write just now is not
-// waited for.
+// N - majority + 1 masters other than this one must know of the mark. Each confirmation of an
+// older admission needs a majority too, so it meets one of them. The wait begins when the last of
+// them has learned. A master that lost its memory does not count: its address may lead others to a
+// server that has it. One that refused a write just now is not waited for.
 //
 // If too few have kept their memory, On admits with the masters that answer;
 // Strict needs all masters, one of them with its memory.
@@ -177,14 +176,18 @@ func (e *view) learned(i int) (learned, excused, intact int) {
 }
 
 // confirmers is how many others have been observed since then to know of exactly the admission on
-// master i.
-func (e *view) confirmers(i int, since time.Time) (n int) {
+// master i; running of them have not restarted since their own.
+func (e *view) confirmers(i int, since time.Time) (all, running int) {
 	for j := range e.g.masters {
-		if j != i && e.intact[j] && e.knowsMark(j, i) && !e.g.masters[j].o.Sent.Before(since) {
-			n++
+		m := &e.g.masters[j]
+		if j != i && e.intact[j] && e.knowsMark(j, i) && !m.o.Sent.Before(since) {
+			all++
+			if m.current() {
+				running++
+			}
 		}
 	}
-	return n
+	return all, running
 }
 
 // learners is how many others must learn of a mark.

@@ -136,8 +136,15 @@ var guardMutations = []mutation{
 		}},
 	{name: "a restarted durable master is believed before the others are asked", room: admRoom,
 		test: "TestDurableOlderThanOthersKnow", finds: second, edits: []edit{
-			{file: admEvaluate, old: "g.majority()-1-e.confirmers(i, m.met)",
-				new: "g.majority()-1-e.confirmers(i, time.Time{})"},
+			{file: admEvaluate, old: "e.confirmers(i, m.met)", new: "e.confirmers(i, time.Time{})"},
+		}},
+	{name: "restarted durable masters confirm each other before all are met", room: admRoom,
+		test: "TestOldDisksBeforeTheThirdIsMet", finds: second, edits: []edit{
+			{file: admEvaluate, old: "case running < g.majority()-1 &&", new: "case running < 0 &&"},
+		}},
+	{name: "another restarted master counts as one that knows better", room: admRoom,
+		test: "TestOldDisksBeforeTheThirdIsMet", finds: second, edits: []edit{
+			{file: admQuarantine, old: "			if m.current() {\n", new: "			if m.up {\n"},
 		}},
 	{name: "masters without their memory learn, and count", room: admRoom,
 		test: "TestStorm|TestTwoAddressesLeadElsewhere", finds: second, edits: []edit{
