@@ -100,19 +100,18 @@ func (u *Upstream) tlsFor(addr string) *tls.Config {
 // Name returns what errors and logs call this upstream. It holds no credentials.
 func (u *Upstream) Name() string { return u.opts.Name }
 
-// Trusted reports whether credentials in the address authenticate the connections, so that the
-// upstream serves every client.
+// Trusted reports whether Dial logs in, so that the upstream serves every client.
 func (u *Upstream) Trusted() bool {
 	_, password := u.opts.Login()
 	return password != ""
 }
 
-// User returns the user of the credentials in the address; "default" without.
+// User returns the user whom Dial logs in; "default" if it names none, or logs nobody in.
 func (u *Upstream) User() string {
-	if !u.Trusted() || u.opts.User == "" {
-		return "default"
+	if user, password := u.opts.Login(); password != "" && user != "" {
+		return user
 	}
-	return u.opts.User
+	return "default"
 }
 
 // keepAlive detects within a minute that the other machine is gone. Idle connections stay open.

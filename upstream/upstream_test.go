@@ -347,6 +347,32 @@ func TestOneQuestionForAll(t *testing.T) {
 	})
 }
 
+// User names the user whom Dial logs in: lock-acl asks about that one until the client logs in.
+func TestUserIsWhomDialLogsIn(t *testing.T) {
+	login := func(user, password string) func() (string, string) {
+		return func() (string, string) { return user, password }
+	}
+	for name, tt := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"nobody":                      {Options{}, "default"},
+		"address":                     {Options{User: "app", Password: "pw"}, "app"},
+		"address, default user":       {Options{Password: "pw"}, "default"},
+		"file":                        {Options{Login: login("app", "pw")}, "app"},
+		"file, default user":          {Options{Login: login("", "pw")}, "default"},
+		"a user without a password":   {Options{User: "app"}, "default"},
+		"file without any password":   {Options{Login: login("app", "")}, "default"},
+		"file in place of an address": {Options{User: "old", Password: "pw", Login: login("app", "pw")}, "app"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := New(tt.o).User(); got != tt.want {
+				t.Errorf("got user %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestTrustedServes(t *testing.T) {
 	opts := Options{Addr: "h:1", Password: "p", Dial: func(context.Context, string, string) (net.Conn,
 		error) {

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,6 +50,7 @@ type identityRig struct {
 	proxy    string
 	acl      bool
 	password bool            // the default user has a password, and few rights
+	login    *identityUser   // whom the proxy logs in; nil: nobody
 	standIn  bool            // lab.AuthFirst is between proxy and server; the twin bypasses it
 	may      map[string]bool // by user and class of keys: the answer of ACL DRYRUN
 	admin    map[string]bool // by user: its answer about CONFIG SET
@@ -87,11 +91,13 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	open := []string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}
 	few := append([]string{"--user", "default", "on", "nopass"}, fewRights...)
 	secret := append([]string{"--user", "default", "on", ">secret"}, fewRights...)
-	rigs = append(rigs, identityPair(t, "open", lab.StartRedis(t, withUsers(open)...), "", master)...)
+	free := lab.StartRedis(t, withUsers(open)...)
+	rigs = append(rigs, identityPair(t, "open", free, "", master)...)
 	rigs = append(rigs, identityPair(t, "few rights", lab.StartRedis(t, withUsers(few)...), "", master)...)
 	redis := lab.StartRedis(t, withUsers(secret)...)
 	rigs = append(rigs, identityPair(t, "password", redis, "", master)...)
 	rigs = append(rigs, identityPair(t, "password, stand-in", redis, lab.StartAuthFirst(t, redis.Addr).Addr, master)...)
+	rigs = append(rigs, loggedInPair(t, free, master)...)
 	if path := valkeyPath(); path != "" {
 		valkey := lab.StartServer(t, path, withUsers(secret)...)
 		if !answersPackets(t, valkey) {
@@ -122,7 +128,22 @@ func withUsers(args []string) []string {
 	return args
 }
 
-func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis) (pair []*identityRig) {
+// loggedInPair is a pair whose proxies log in as a user with fewer rights than the default user.
+func loggedInPair(t *testing.T, server, master *lab.Redis) []*identityRig {
+	t.Helper()
+	user := &identityUsers[slices.IndexFunc(identityUsers, func(u identityUser) bool { return u.name == "eve" })]
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(user.password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pair := identityPair(t, "logged in", server, "", master, "--upstream-user", user.name, "--upstream-password-file", file)
+	for _, r := range pair {
+		r.login = user
+	}
+	return pair
+}
+
+func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis, more ...string) (pair []*identityRig) {
 	t.Helper()
 	desk := newDesk(t, server, "admin")
 	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // otherwise chance decides which replies fit the buffer
@@ -140,7 +161,7 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		upstream = server.Addr
 	}
 	for _, acl := range []bool{false, true} {
-		flags := []string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off", "--admin-commands", "on"}
+		flags := append([]string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off", "--admin-commands", "on"}, more...)
 		full := name + ", no lock-acl"
 		if acl {
 			flags = append(flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+upstream)
@@ -150,7 +171,8 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		first := lab.Dial(t, p.Addr)
 		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
 		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != "" })
-		pair = append(pair, &identityRig{full, server, p.Addr, acl, strings.HasPrefix(name, "password"), standIn, may, admin})
+		pair = append(pair, &identityRig{name: full, server: server, proxy: p.Addr, acl: acl, password: strings.HasPrefix(name, "password"),
+			standIn: standIn, may: may, admin: admin})
 	}
 	return pair
 }
@@ -204,13 +226,21 @@ type direct struct {
 	closed bool
 }
 
-func dialDirect(server *lab.Redis, desk *desk) (*direct, error) {
-	c, err := lab.Connect(server.Addr)
+// dialDirect connects to the rig's server, logged in as the proxy is.
+func dialDirect(rig *identityRig, desk *desk) (*direct, error) {
+	c, err := lab.Connect(rig.server.Addr)
 	if err != nil {
 		return nil, err
 	}
 	raw, err := c.SyscallConn()
-	return &direct{Conn: c, raw: raw, desk: desk}, err
+	d := &direct{Conn: c, raw: raw, desk: desk}
+	if err != nil || rig.login == nil {
+		return d, err
+	}
+	if got := d.say(lab.Encode("AUTH", rig.login.name, rig.login.password)); got != "+OK\r\n" {
+		return d, fmt.Errorf("AUTH %s: got %q", rig.login.name, got)
+	}
+	return d, nil
 }
 
 // say sends bytes and returns all of the server's replies to them.

@@ -132,7 +132,7 @@ func (w *identityWorker) work() {
 // rigOf returns the rig for a script. Without a valkey-server only scripts for its rigs go to
 // others, so that numbers stay comparable.
 func (r *identityRun) rigOf(number uint64) *identityRig {
-	slot := int(number % 10)
+	slot := int(number % 12)
 	if slot >= len(r.rigs) {
 		slot -= 2
 	}
@@ -172,7 +172,7 @@ func (w *identityWorker) report(rig *identityRig, number uint64, script identity
 
 // try runs a script both ways. count: include it in the totals, because shrink did not make it.
 func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) identityFault {
-	conn, err := dialDirect(rig.server, w.desks[rig.server])
+	conn, err := dialDirect(rig, w.desks[rig.server])
 	if err != nil {
 		return identityFault{}
 	}
@@ -214,7 +214,7 @@ func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) ide
 // come after the answers to the PINGs that were sent later on another connection, and the direct
 // run then takes it for the reply to its next step.
 func (w *identityWorker) repeats(rig *identityRig, s identityScript, first *identityTwin, end string) bool {
-	conn, err := dialDirect(rig.server, w.desks[rig.server])
+	conn, err := dialDirect(rig, w.desks[rig.server])
 	if err != nil {
 		return true
 	}
