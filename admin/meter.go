@@ -14,7 +14,7 @@ import (
 const other = "other"
 
 // Meter counts events and durations for metrics and the page. Safe for concurrent use. No method
-// blocks, and none allocates but for a LOCK of a key that is newly contended.
+// blocks, and none but Holders allocates, except for a LOCK of a key that is newly contended.
 type Meter struct {
 	fights *fights
 
@@ -34,7 +34,7 @@ type Meter struct {
 	all []prometheus.Collector
 }
 
-// latencies are bounds of 100us to 1.3s, each 1.6 times the one before.
+// latencies are bounds of 100us to 1.2s, each 1.6 times the one before.
 var latencies = prometheus.ExponentialBuckets(0.0001, 1.6, 21)
 
 // quick are bounds of 20us to 5.2s, each twice the one before.

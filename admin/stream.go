@@ -132,7 +132,7 @@ type report struct {
 	Sample  *Sample         `json:"sample"` // null in the first report of a stream
 }
 
-// proxyReport never changes while the proxy runs.
+// proxyReport is about this proxy. Only NoRelease may change while it runs.
 type proxyReport struct {
 	Started   int64    `json:"started"`
 	Version   string   `json:"version"`

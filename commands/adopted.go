@@ -77,9 +77,10 @@ func (a *adopter) taken(k *adoptedCall, lease quorum.Lease, late time.Duration) 
 	k.answer(adopt.Done)
 }
 
-// failed writes the reply to a command that got no answer from the masters. Libraries take null for
-// "taken" and try again, so a grant that came too late is null, too. A refresh that came too late is
-// an error: null would tell the holder that it has lost the lock.
+// failed writes the reply to a command that got no answer from the masters. Libraries take null
+// for "taken" and try again, so a grant that came too late is null, too. A Refresh that came too
+// late is an error: null would tell the holder that it has lost the lock. A late RefreshOrTake is
+// null, also if it was the holder's.
 func (a *adopter) failed(k *adoptedCall, err error) {
 	switch {
 	case errors.Is(err, quorum.ErrLate) && k.how.Do != adopt.Refresh:

@@ -18,7 +18,8 @@ const (
 	lastAgain  = 200 * time.Millisecond
 	// followEvery is the time to the next request in case all messages were lost.
 	followEvery = 30 * time.Second
-	// firstFault and lastFault bound the time between requests without a quorum. It doubles.
+	// firstFault and lastFault bound the longest time between requests without a quorum, which
+	// doubles; the time is at random half of it or more.
 	firstFault = 20 * time.Millisecond
 	lastFault  = time.Second
 )

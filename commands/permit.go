@@ -26,7 +26,7 @@ type Permission interface {
 	MayConfigure(ctx context.Context, user string) (refusal string, err error)
 }
 
-// permissions decide whether a client may run a command. They alone ask Gate and Permission.
+// permissions decide whether a client may run a command. They alone ask Permission.
 type permissions struct{ *settings }
 
 const errNoAuth = denial("NOAUTH Authentication required.")

@@ -15,7 +15,7 @@ type Tunable struct {
 	SessionTimeout   time.Duration // how long its client may be silent
 
 	ShowMasters   bool // replies name masters by address, not by their place in the list
-	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
+	AdminCommands bool // the commands for operators on network listeners, too, and releases by the page
 }
 
 // Change sets all of them for new commands. Clients that wait already go on waiting, and a session

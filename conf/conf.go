@@ -54,8 +54,8 @@ type Config struct {
 	// SessionTimeout is how long the machine of a client with a SESSION lock may be silent. At
 	// least 1s, the unit of the kernel's keepalive.
 	SessionTimeout time.Duration
-	// AdminCommands allows LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners. Unix sockets
-	// always may.
+	// AdminCommands allows LOCKPROXY LOCKS, WAITERS, WHY, RELEASE, ADMIT and INFO ADOPT on network
+	// listeners, and releases by the page. Unix sockets always may.
 	AdminCommands bool
 
 	// UpstreamDialTimeout bounds connecting to the upstream, TLS and AUTH included. Positive.
@@ -75,9 +75,10 @@ type Config struct {
 	AllowOpen bool
 	// ShowMasters lets errors name the masters' addresses; otherwise they say "master 3".
 	ShowMasters bool
-	// TLSCert and TLSKey are files in PEM form for the rediss:// listeners. Both or neither.
+	// TLSCert and TLSKey are files in PEM form for the rediss:// listeners and an https://
+	// admin-listen. Both or neither.
 	TLSCert, TLSKey string
-	// TLSClientCA is a file in PEM form. If set, clients on rediss:// listeners must show a
+	// TLSClientCA is a file in PEM form. If set, clients of these listeners must show a
 	// certificate that one of its authorities signed.
 	TLSClientCA string
 	// UnixMode is the mode of the sockets of unix:// listeners. Default 0600.

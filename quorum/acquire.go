@@ -18,9 +18,9 @@ import (
 // in any form.
 //
 // It may have to wait until it can be sent, in order of arrival, at most r.Patience. Until then it
-// has no token and sends no request; all times below count from the moment it is sent. An attempt
-// takes at most a quarter of the ttl, and at most a second. A master that makes no progress for
-// Options.MasterTimeout stops counting earlier.
+// has no token and sends no request; all times below count from the moment it is sent. A round of
+// an attempt takes at most a quarter of the ttl, and at most a second. A master that makes no
+// progress for Options.MasterTimeout stops counting earlier.
 //
 // The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl
 // less the time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured

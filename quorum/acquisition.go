@@ -38,12 +38,13 @@ const (
 //	            the caller leaves                           failed
 //
 //	pausing     the pause ends                              waiting, before new acquisitions
-//	            Drain, the caller leaves                    failed
+//	            the caller leaves                           failed
 //
 // F is the largest number that a master counted. "Too late" means that no validity is left (step
 // 4), or less than was promised. An answer or a deadline that does not make the result certain
-// changes no state. An attempt that ends without a lease is released on every master (step 5). After
-// a lease, masters that answer late are checked or topped up.
+// changes no state. Drain reaches those that wait; what would wait later fails, too. An attempt
+// that ends without a lease is released on every master (step 5). After a lease, masters that
+// answer late are checked or topped up.
 type acquisition struct {
 	q        *Quorum
 	r        Request  // with the full key, whole milliseconds, and TTL and Owner as masters get them

@@ -9,8 +9,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// broadcast sends one operation to masters and tallies the answers in one round. It carries every
-// kind of operation but an acquire, which may take several rounds. It lives until the last answer
+// broadcast sends one operation to masters and tallies the answers in one round. It carries all
+// operations but acquires, raises, top-ups and fades. It lives until the last answer
 // is in, which may be long after its caller has the result.
 type broadcast struct {
 	fleet   *fleet
@@ -49,7 +49,7 @@ func (x *broadcast) ask(masters uint64, send func(l *master.Lane) error) {
 	}
 }
 
-// askOp asks those of a set of masters that vote for the operation.
+// askOp asks those of a set of masters whose lanes take the operation.
 func (x *broadcast) askOp(masters uint64) {
 	op := x.op // an extension changes it when the first masters have answered
 	x.ask(masters, func(l *master.Lane) error { return l.Ask(op, x) })

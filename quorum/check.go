@@ -31,10 +31,10 @@ const fadeTime = 2 * time.Second
 // the restart guard or with evictions, only a voter shows it, and only if no majority answers that
 // it has the token.
 //
-// The voters are asked if all late masters hold the token: the masters that made the lease and were
-// not set since. If every majority includes a voter that has the token, the check ends: no majority
-// has deleted the token yet, and the proxy that releases it later does so once more on the masters
-// that were set late (releaseAgain). Otherwise the check is repeated.
+// Otherwise the voters are asked: the masters that made the lease and were not set since. If every
+// majority includes a voter that has the token, the check ends: no majority has deleted the token
+// yet, and the proxy that releases it later does so once more on the masters that were set late
+// (releaseAgain). Else the check is repeated.
 type checks struct {
 	fleet *fleet
 
@@ -85,7 +85,8 @@ func (c *checks) forget(t wire.TokenAt) {
 	}
 }
 
-// begin asks the late masters. If all those that answer have the token, others judge.
+// begin asks the late masters. Unless all of them lack the token, or their answers alone prove a
+// release, others judge.
 func (c *checks) begin(k *check) {
 	c.mu.Lock()
 	k.again = false

@@ -27,8 +27,8 @@ var (
 	// which work, could not answer it in its time.
 	ErrBusy = errors.New("the masters are busy")
 
-	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No master was
-	// asked.
+	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No attempt
+	// is under way; earlier ones, after split votes, were released.
 	ErrEnding = errors.New("the proxy is ending")
 
 	// ErrLate: a majority granted or extended, but no validity was left (step 4).
@@ -50,7 +50,8 @@ var (
 	// ErrNoSuchMaster: Admit was given a name that no master has.
 	ErrNoSuchMaster = errors.New("no such master")
 
-	// ErrInvalidTTL: the ttl is under one millisecond or over Options.MaxTTL. No master was asked.
+	// ErrInvalidTTL: the ttl is under one millisecond or over Options.MaxTTL. No master was asked,
+	// but for the rest of the lock, to which a refresh would have added.
 	ErrInvalidTTL = errors.New("invalid ttl")
 )
 
@@ -69,7 +70,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // BusyError is the ErrBusy of one Acquire.
 type BusyError struct {
-	Waiting int // LOCKs that waited to be sent when this one gave up, itself included
+	Waiting int // LOCKs that waited to be sent when this one gave up; itself included if it was never sent
 }
 
 // Error is the reason in words.

@@ -10,8 +10,8 @@ import (
 // intake limits how many acquisitions ask the masters at a time: to the size of the window. The
 // others wait here in order of arrival, without a request to the masters: an acquisition has
 // neither token nor clock before its attempt begins. Releases, extensions and all other
-// operations bypass the intake, so they go before every LOCK that waits; and if they fill the
-// lanes of a majority, no LOCK starts.
+// operations bypass the intake, so they go before every LOCK that waits; and while lanes with room
+// for more are fewer than a majority, no LOCK starts.
 type intake struct {
 	fleet *fleet
 

@@ -24,7 +24,7 @@ type lateness struct {
 	saidAt  time.Time
 }
 
-// minLateness is the least that makes a difference.
+// minLateness is the least that is logged and shown, and that explains late answers.
 const minLateness = 50 * time.Millisecond
 
 // pulseEvery is the time between two looks at the clock without other deadlines.

@@ -11,7 +11,7 @@ import (
 )
 
 // membership decides which masters vote. It passes observations to package admission, and carries
-// out its actions through the lanes. It has no goroutine: lanes and one deadline call it.
+// out its actions through the lanes. It has no goroutine: lanes, Admit and one deadline call it.
 type membership struct {
 	fleet *fleet
 

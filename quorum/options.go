@@ -137,8 +137,8 @@ type Request struct {
 
 	// Value makes an adopted lock, which Values finds by these 1 to MaxValue bytes. Then Owner is
 	// empty, Mode Exclusive, and there are no Keys. TTL is promised: masters keep the lock for
-	// Life(TTL), so that the lease has a validity of at least TTL. An attempt still takes at most a
-	// quarter of TTL.
+	// Life(TTL), so that the lease has a validity of at least TTL. A round of an attempt still
+	// takes at most a quarter of TTL.
 	Value string
 
 	// Mode is Exclusive, Shared or Limited.

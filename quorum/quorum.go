@@ -105,8 +105,8 @@ func (q *Quorum) Drain() { q.intake.drain() }
 
 // Close refuses new work. It waits for running calls, and for connected masters to answer the
 // releases that were sent, at most until ctx ends; then it closes the lanes and waits for every
-// goroutine. An error says that releases were not answered: their keys stay until their ttl ends.
-// Later calls return the same.
+// goroutine but that of a timer. An error says that releases were not answered: their keys stay
+// until their ttl ends. Later calls return the same.
 func (q *Quorum) Close(ctx context.Context) error {
 	q.closed.Do(func() {
 		q.calls.closing.Store(true)

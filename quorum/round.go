@@ -13,7 +13,7 @@ type answerState uint8
 
 const (
 	answerPending answerState = iota // none yet
-	answerUnsent                     // it was not asked, or its lane did not send the operation
+	answerUnsent                     // it was not asked, or has certainly not carried the operation out
 	answerYes                        // granted, confirmed, deleted, or holds our token
 	answerNo                         // refused, or does not hold our token
 	answerFailed                     // an error reply, or an answer that must not count

@@ -23,7 +23,7 @@ const (
 // MaxScans is how many calls of Scan run at a time. Each may have a connection to every master.
 const MaxScans = 4
 
-// ErrInvalidCursor: a cursor that no Scan of these masters returned.
+// ErrInvalidCursor: the cursor of a master leaves no room for the bits of the masters.
 var ErrInvalidCursor = errors.New("invalid cursor")
 
 // Scan returns locks that hold a majority, page by page, like Redis' SCAN: call it with cursor 0,

@@ -9,10 +9,11 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// refresh is one refresh under way. Its first round is an extension: masters raise the end of the
-// lock, and a master on which it ends later names that end. If these are needed for a majority, a
-// second round asks them to replace just that end by an earlier one. Both rounds share the time of
-// an attempt, and the validity counts from the first.
+// refresh sets the end of an adopted lock anew: promise from now, later or earlier than before.
+// Its first round is an extension: masters raise the end of the lock, and a master on which it
+// ends later names that end. If these are needed for a majority, a second round asks them to
+// replace just that end by an earlier one. Both rounds share the time of an attempt, and the
+// validity counts from the first.
 //
 // The masters name these ends before the result of the refresh, and the low bits of an end count
 // its changes. So a shortening has no effect on a refresh that begins after the result, even if
@@ -37,7 +38,7 @@ type refresh struct {
 // overtakenError says that too few masters raised the end, because it is later on others.
 type overtakenError struct{ *NoQuorumError }
 
-// refresh begins a refresh.
+// refresh begins what the fields above broadcast say, and calls done with the result.
 func (q *Quorum) refresh(of refresh, done func(held bool, err error)) {
 	q.calls.enter()
 	r := &of

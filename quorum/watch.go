@@ -9,7 +9,7 @@ import (
 
 // Watch calls released each time key is released, through any proxy: once for each master, with
 // the ReleaseID of the token. It calls released with "" if it may have missed a release: when it
-// renews a lost subscription, or when the first confirmation comes after Watch returned without a
+// renews a lost subscription, or when a confirmation comes after Watch returned without a
 // majority. The calls come from other goroutines and must not block; one may come shortly after
 // stop. Locks that expire are not announced.
 //

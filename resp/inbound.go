@@ -8,8 +8,9 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// inbound reads the client. It owns the bytes that were read and not processed yet. While a lock
-// command runs or waits, readAhead reads in its place. It is the pump's.
+// inbound reads the client. It owns the bytes that were read and not processed yet. While a
+// handler runs, while an answer to a query is awaited, or when buf is full behind a begun command,
+// readAhead reads in its place. It is the pump's.
 type inbound struct {
 	conn     net.Conn
 	polled   *netpoll.Conn // conn, if a loop watches it

@@ -29,8 +29,8 @@ type cause uint8
 const (
 	causeDrain       cause = iota // the server shuts down, or the upstream was replaced
 	causeRest                     // the connection was at rest, and its last read was made
-	causeFinish                   // the client ended or takes no replies, the proxy serves no more, the upstream closed
-	causeUpstreamEnd              // the upstream closed
+	causeFinish                   // the client or the upstream's bytes ended, or the proxy serves no more
+	causeUpstreamEnd              // the upstream closed in order, and its last reply was written
 	causeCut                      // a failure, a limit, or the end of a shutdown's patience
 )
 

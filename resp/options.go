@@ -20,7 +20,8 @@ import (
 // Options configure a Server.
 type Options struct {
 	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with
-	// complete, validated requests, one at a time for each connection, and must write one reply.
+	// whole requests, one at a time for each connection, and must write one reply. Of a very long
+	// one a part is cut off: see Session.Cut.
 	Handler redcon.Handler
 	// Begin may run a lock command without a goroutine: on the loop that has found it complete,
 	// when everything before it is answered and the connection's standing is known. It must not
@@ -41,9 +42,10 @@ type Options struct {
 	// argv.
 	//
 	// A server with Judge forwards no byte of a request before it is judged; 64 KB of it are held
-	// back at most. Without asking Judge a request is taken if its name has a zero byte (Redis may end
-	// it there) or is longer than that, and so is SCRIPT DEBUG. So the handler must refuse a command
-	// that it does not know. A command longer than 64 KB has lost arguments: see Session.Cut.
+	// back at most. Without asking Judge a request is taken if its name has a zero byte (Redis may
+	// end it there) or is longer than that, and so is SCRIPT DEBUG. So the handler must refuse a
+	// command that it does not know. A command longer than 64 KB, or of more than 1,024 arguments,
+	// may have lost some: see Session.Cut.
 	//
 	// Bytes that Redis refuses are not forwarded. The connection gets Redis' error and ends. It also
 	// ends at a request that is not Pass if the replies of the upstream cannot be distinguished any

@@ -212,7 +212,8 @@ func (o *outbound) endReplies() {
 	o.changed.Broadcast()
 }
 
-// delivery owns the function that a handler has set with OnUndelivered. It is the pump's.
+// delivery owns the function that a handler has set with OnUndelivered. It is the pump's; while a
+// begun command runs, it is its caller's.
 type delivery struct {
 	pending     func() // of the running command
 	unconfirmed func() // of the last reply, until the client sends more

@@ -38,7 +38,7 @@ const (
 	stepReset                   // report EndReset, then forward RESET
 	stepAsk                     // ask the upstream at once: replies may be on again
 	stepRefuse                  // refuse the client's bytes, which are no requests
-	stepQuit                    // end: QUIT without an upstream, the connection was cut, or it was at rest while draining
+	stepQuit                    // end: QUIT without an upstream, cut, closed by a handler, at rest, Alone over
 	stepWriteFailed             // the upstream takes no more bytes
 )
 
@@ -54,7 +54,8 @@ const (
 // errWatched is how the pump ends on a goroutine because a loop goes on with it.
 var errWatched = errors.New("a loop watches the connection")
 
-// readOnLoop is called by the loop after it has read the client. It must not block.
+// readOnLoop is called by the loop after it has read the client or, without new bytes, after
+// Requeue. It must not block.
 func (p *pump) readOnLoop() (stop bool) {
 	s := p.s
 	switch {
@@ -231,8 +232,8 @@ func (p *pump) unfinished() bool {
 	return p.reading == readingMalformed || p.reading == readingRequests && (!p.req.Between() || !p.s.in.empty())
 }
 
-// inputEnded forwards the bytes that were held back, so that the upstream has every byte; but none
-// of a request that was not judged.
+// inputEnded forwards the bytes that were held back, as a connection without a proxy would: but
+// not the beginning of a lock command, and nothing on a server with Judge.
 func (p *pump) inputEnded(err error) error {
 	s := p.s
 	if err == errAheadMost {
@@ -246,8 +247,9 @@ func (p *pump) inputEnded(err error) error {
 	return err
 }
 
-// process forwards the bytes that are there, up to an incomplete request. stop: the pump has
-// another task, in p.step, or must not go on on a loop.
+// process forwards the bytes that are there: up to a lock command, up to a header, a name or an
+// inline request that is incomplete, or, on a server with Judge, up to a request that is not
+// judged yet. stop: the pump has another task, in p.step, or must not go on on a loop.
 func (p *pump) process(onLoop bool) (stop bool) {
 	s := p.s
 	switch {

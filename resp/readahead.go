@@ -59,7 +59,7 @@ const (
 	aheadIdle     aheadPhase = iota // not started
 	aheadArmed                      // starts when aheadDelay has passed
 	aheadReading                    // reads
-	aheadStopping                   // stop waits for the reader's end, if there is one
+	aheadStopping                   // stop was called, and start was not since
 )
 
 // start begins to read ahead, after aheadDelay, until stop. before has the bytes that were read
@@ -83,8 +83,9 @@ func (a *readAhead) startNow(before []byte) {
 	a.begin()
 }
 
-// begin is called by timer, which may go off while stop stops it. begin may then find that the
-// next command runs, and read ahead too early for that one, which does no harm.
+// begin is called by timer, or by startNow, which needs a connection that a loop watches:
+// otherwise begin reads, and blocks. The timer may go off while stop stops it. begin may then find
+// that the next command runs, and read ahead too early for that one, which does no harm.
 func (a *readAhead) begin() {
 	a.mu.Lock()
 	if a.phase != aheadArmed {

@@ -91,7 +91,7 @@ func (s *Session) OnGone(f func()) { s.life.setOnLeft(f) }
 
 // OnUndelivered sets the function that is called if the reply of the running command cannot be
 // written, or if the client had closed the connection before. It is called at most once, by the
-// pump, and must not block.
+// pump or the goroutine that writes the reply, and must not block.
 func (s *Session) OnUndelivered(f func()) { s.pump.delivery.pending = f }
 
 // Push writes b, a push frame of RESP3, between the frames of the upstream. It may be called at
@@ -159,7 +159,8 @@ func (s *Session) finishUpstream(err error) {
 	}
 }
 
-// lingerTime bounds how long a client may take to close its side after the upstream closed.
+// lingerTime bounds each wait for a client at the end of its connection: for it to take what was
+// written, and to close its side.
 const lingerTime = time.Second
 
 // linger sends the client the end of input after the upstream closed, and makes the pump discard

@@ -258,8 +258,9 @@ func (c *copier) deliver(number uint64, onLoop bool) {
 	}
 }
 
-// garbled is called when the replies can no longer be told apart: from here on everything passes, and lock commands go
-// to the upstream, which does not know them.
+// garbled is called when the replies can no longer be told apart. From here on everything passes,
+// and lock commands go to the upstream, which does not know them; on a server with Judge, the next
+// command for the handler ends the connection.
 func (c *copier) garbled(onLoop bool) {
 	s := c.s
 	if !s.proto.SetGarbled() {

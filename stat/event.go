@@ -22,7 +22,7 @@ type Event struct {
 	TTL     time.Duration // of LOCK and EXTEND
 	Keep    time.Duration // of UNLOCK with KEEP
 	Wait    bool          // LOCK or LOCKINFO with WAIT
-	Session bool          // LOCK with SESSION
+	Session bool          // LOCK or EXTEND with SESSION, or the end of a session lock
 	Took    time.Duration // until the reply was ready
 	Held    time.Duration // how long a released lock was held; 0: not known
 	User    string        // who is logged in on the connection; empty: not known

@@ -78,7 +78,7 @@ func (g *Gate) Last() (required, known bool) {
 }
 
 // firstPatience bounds the wait for the upstream's first answer. It is shorter if the memory had
-// an answer a moment ago.
+// an answer when it was last asked.
 func (g *Gate) firstPatience() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

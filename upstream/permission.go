@@ -344,8 +344,8 @@ func (p *Permission) again(questions []*inquiry) {
 	}
 }
 
-// Check asks about an invented user. It returns why the upstream cannot be asked: it is down,
-// older than Redis 7, or refuses ACL DRYRUN to the credentials of the address.
+// Check asks about the user "default" and an invented key. It returns why the upstream cannot be
+// asked: it is down, older than Redis 7, or refuses ACL DRYRUN to the credentials of the address.
 func (p *Permission) Check(ctx context.Context) error {
 	l, err := p.u.dialACL(ctx)
 	if err != nil {

@@ -58,8 +58,8 @@ func (u *Upstream) lastAnswer() (Facts, time.Time) {
 }
 
 // ServesWithoutAuth reports whether the upstream serves this proxy's connections before the client
-// sends AUTH: it needs none, or the address has credentials. Errors are those of AuthRequired, but
-// it waits for a first answer until ctx ends.
+// sends AUTH: it needs none, or Dial logs in. Errors are those of AuthRequired, but it waits for a
+// first answer for up to Options.DialTimeout.
 func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
 	if u.Trusted() {
 		return true, nil

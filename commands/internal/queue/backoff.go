@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the delay between attempts that find no majority of the
-	// masters, or end too late. Each delay is twice the one before.
+	// firstRetry and lastRetry bound the longest delay between attempts that find no majority of
+	// the masters, or end too late. It doubles each time; the delay is at random half of it or
+	// more.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
 )

@@ -52,7 +52,7 @@ type Queues struct {
 	max      int
 	byKey    map[string]*waitQueue
 	waiting  int
-	ended    map[string]history // of queues that ended with a grant
+	ended    map[string]history // of queues that ended after hand-overs
 	draining chan struct{}      // closed by Drain
 }
 
@@ -166,8 +166,8 @@ func (qs *Queues) rememberLocked(q *waitQueue) {
 	qs.ended[q.key] = q.history
 }
 
-// Released wakes the waiters of key, because the token with that secret is released, or shares the
-// lock from now on. That must reach each master before any later request.
+// Released wakes the waiters of key, because the token with that secret is released. That must
+// reach each master before any later request.
 func (qs *Queues) Released(key, secret string) {
 	qs.mu.Lock()
 	waited := qs.byKey[key] != nil

@@ -25,7 +25,7 @@ const (
 type Action struct {
 	Kind   ActionKind
 	Master int
-	Conn   uint64    // of the observation that it follows from; it is void on another connection
+	Conn   uint64    // of the observation it follows from; a vote or an exclusion is void on another
 	At     time.Time // when it was decided
 
 	Record string    // ActVote: compared by every packet, empty for any. ActLearn: the master must still carry it

@@ -12,7 +12,7 @@ import (
 )
 
 // Receiver learns how an operation ended: Answered is called once for each, by a goroutine or an
-// event loop that holds no lock of the lane. It must not block.
+// event loop that does not hold the lane's mu (a loop holds reading.mu). It must not block.
 type Receiver interface {
 	Answered(lane int, op *wire.Op, a *Answer)
 }
@@ -27,7 +27,7 @@ type Answer struct {
 }
 
 // Host connects a lane with its Quorum. The methods are safe for concurrent use and do not block.
-// The lane holds no lock when it calls them.
+// The lane does not hold its mu when it calls them.
 type Host interface {
 	// Claim makes runID the lane's own. If a connected lane has it already, it returns that one.
 	Claim(runID string, lane int) (other int, ok bool)
@@ -45,7 +45,8 @@ type Host interface {
 	// the time voted, the lock was released.
 	Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time)
 	// ReleasedLate reports that a lock stayed on the master until long after its UNLOCK, or may
-	// have. but are the masters that had answered that UNLOCK with "not ours".
+	// have. but are the other masters that had not confirmed the deletion when the last
+	// of them had answered UNLOCK.
 	ReleasedLate(t wire.TokenAt, but uint64)
 	// Flush writes the operations that the host queued while a batch of answers was handled. The
 	// goroutine that reads a lane calls it after each batch; an event loop flushes by itself.

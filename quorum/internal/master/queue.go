@@ -29,7 +29,7 @@ type entry struct {
 	landed   bool      // a top-up has set its key on the master
 	voters   uint64    // a top-up: the masters whose grants made the lease
 	voted    time.Time // a top-up: until then they keep it
-	lacked   uint64    // a release that came late, or may have: the masters that had lacked the token
+	lacked   uint64    // a release that came late, or may have: the other masters that had not confirmed it
 }
 
 // call is a command that is no lock operation. done is called once with the reply; nil without

@@ -26,7 +26,7 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
-		l.repairs.remove(old) // the lane has sent no SET of the token, so it has none to undo
+		l.repairs.remove(old) // the master has carried out no SET of the token, so it has none to undo
 		// A lane without room for acquires must not fill with the releases of those.
 		if l.queue.n >= l.status.room {
 			return &UntouchedError{ErrFull}
@@ -41,7 +41,7 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 }
 
 // UntouchedError is the reason why there is no answer to a release that is not pending either: the
-// lane has never sent the token to the master.
+// master has never set the token, and no SET is on its way.
 type UntouchedError struct{ error }
 
 // Unwrap returns the reason alone.
@@ -59,9 +59,10 @@ type TopUp struct {
 	Until  time.Time       // when the ttl of the lock ends
 	Since  clock.Stopwatch // it has counted until then since; suspended time counts
 	TTL    time.Duration   // of the lock
-	// Unsent says that the lane has never sent a command that sets the key: the SET of the LOCK
-	// did not go out (Ask returned an error, or Answer.NotRun), and the master has not held the
-	// lock. Then an UNLOCK that comes before the top-up has no key to delete.
+	// Unsent says that the master has carried out no command that sets the key, and none is on its
+	// way: the SET of the LOCK did not go out, or was refused (Ask returned an error, or
+	// Answer.NotRun), and the master has not held the lock. Then an UNLOCK that comes before the
+	// top-up has no key to delete.
 	Unsent  bool
 	MayLand bool // the connection broke with the SET on its way (Answer.MayLand)
 	Lacks   bool // the master has just answered that it does not hold the token
@@ -136,9 +137,9 @@ func (l *Lane) Releasing(t wire.TokenAt) bool {
 	return l.conn.justReleased(t)
 }
 
-// NotOursAt adds to a pending release which masters answered the UNLOCK with "not ours". If the
-// release comes late, the lane passes them to Host.ReleasedLate. sent: the master may have carried
-// the release out by now; pending: it has not answered.
+// NotOursAt adds to a pending release which other masters have not confirmed that they deleted the
+// token. If the release comes late, the lane passes them to Host.ReleasedLate. sent: the master
+// may have carried the release out by now; pending: it has not answered.
 func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,14 +30,14 @@ type repair struct {
 	op     wire.Op // TTL, Begun and Within of a TopUp are set when it is sent
 	state  repairState
 	serial uint64          // of the entry that was queued for it last: only that one's answer ends it
-	unsent bool            // TopUp: no SET of the token was ever sent to this master
+	unsent bool            // TopUp: no SET of the token was carried out there, and none is on its way
 	maybe  bool            // the connection broke while it was on it: it may have been carried out
 	alone  bool            // it goes out in its own packet: see entry
 	until  time.Time       // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
 	since  clock.Stopwatch // TopUp: since until was certain
 	lives  time.Duration   // how long the key can live once it has landed
 	drop   time.Time       // when the repair is pointless; zero while a SET of the token may still land
-	lacked uint64          // Release: the masters that lacked the token when UNLOCK was answered
+	lacked uint64          // Release: the masters that had not confirmed it when the last had answered
 	voters uint64          // TopUp: the masters whose grants made the lease
 	voted  time.Time       // TopUp: until then they keep it
 

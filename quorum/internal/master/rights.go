@@ -58,7 +58,7 @@ type trial struct {
 	misses []string // useful
 }
 
-// commands returns one command for each right all rights, on reserved keys that have no other use.
+// commands returns the commands that try all rights, on reserved keys that have no other use.
 func (t *trial) commands(prefix string) (all []command) {
 	lock := wire.ReservedPrefix + "trial:" + prefix
 	names := map[string]struct{ name, right string }{

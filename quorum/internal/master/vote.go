@@ -11,8 +11,9 @@ import (
 )
 
 // Admit makes the master vote under record, empty for any, with operations that are sent until
-// that time, zero for ever. It has no effect on another connection than conn, nor while a probe is
-// under way: the lane may have begun that because it knows more.
+// that time, zero for ever. It has no effect on another connection than conn, nor, on a master
+// that does not vote, while a probe is under way: the lane may have begun that because it knows
+// more.
 func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 	l.mu.Lock()
 	if !l.conn.is(conn) || !l.status.voting && l.server.probing {

@@ -89,9 +89,9 @@ func (o *Op) counters() int {
 // AppendPacket writes a batch as one call of Packet: EVALSHA, or EVAL with the body of the script.
 // record is the one under which the master votes, empty for any.
 //
-//	> *8\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
+//	> *10\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
 //	  $21\r\nlockproxy:state:lock:\r\n$8\r\nlock:job\r\n
-//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n$0\r\n\r\n$0\r\n\r\n
+//	  $92\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n$0\r\n\r\n$0\r\n\r\n
 //	  $40\r\n<secret>\r\n
 func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool) []byte {
 	all := batch.arrange()

@@ -8,8 +8,8 @@ const (
 	maxAttempt = time.Second
 )
 
-// AttemptTime bounds an attempt to acquire or extend a lock, and each of its rounds: it is far
-// below the ttl (step 2).
+// AttemptTime bounds each round of an acquire, an extension, and a refresh with both its rounds:
+// it is far below the ttl (step 2).
 func AttemptTime(ttl time.Duration) time.Duration {
 	return max(min(ttl/4, maxAttempt), MinAttempt)
 }

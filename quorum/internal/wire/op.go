@@ -26,7 +26,8 @@ const (
 // Operations that undo something are carried out on any master that can be reached.
 func (k Kind) Votes() bool { return k != Release && k != Fade && k != Free }
 
-// TokenAt is a token at a key. A token is good for one key, but a client may name it with another.
+// TokenAt is a token at a key. A token is good for the keys of its lock, but a client may name it
+// with another.
 type TokenAt struct {
 	Key    string // with its prefix
 	Secret string // SecretLen lower-case hex digits

@@ -294,8 +294,8 @@ local function makeTools(out, news)
       end
 
       -- refuse answers an acquire of mode that found another key. A client that waits leaves an
-      -- intent if others could join the h. An intent that ends later stays, unless it is of their
-      -- mode: that keeps no client out.
+      -- intent if others could join the holders. An intent that ends later stays, unless it is of
+      -- their mode: that keeps no client out.
       function t.refuse(key, mode, waits)
         local left = pcall('PTTL', key)
         if type(left) ~= 'number' or left == -2 then

@@ -84,7 +84,7 @@ local releases, acquires = aloud + quiet - 48, asking + waiting - 48
 local others = tonumber(sub(ARGV[2], 5)) or 0 -- counters that other operations use
 local fields = 4 + releases + acquires -- the first field comes after this place
 local ttls = fields + acquires + others
-local waits = ttls + acquires - asking -- W are the last acquires
+local waits = ttls + acquires - asking -- those of clients that wait are the last
 local now = redis.call('TIME')
 local have = pcall('HMGET', state, 'record', 'writes', unpack(ARGV, fields + 1, ttls))
 local admitted, refusal = ARGV[1] == '' or have[1] == ARGV[1], nil

@@ -146,8 +146,9 @@ type watch struct {
 //   - c has another reader or watch already.
 //
 // Then ended is called, exactly once, and buf belongs to the caller again. It is called by the
-// worker, by the goroutine that closes c or sets the deadline, or by Watch itself before it
-// returns. It must not block either. It may call Watch again.
+// worker, by the timer of the deadline, by the goroutine that closes c or the Loops or sets a
+// deadline in the past, or by Watch itself before it returns. It must not block either. It may
+// call Watch again.
 //
 // While c is watched, buf belongs to the loop and only received may touch it.
 func (c *Conn) Watch(buf *Buffer, received func() (stop bool), ended func(err error)) {

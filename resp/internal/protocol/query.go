@@ -21,7 +21,7 @@ import (
 //	> *1\r\n$40\r\n<secret>3\r\n                              only after CLIENT REPLY SKIP, which this uses up
 //	> *1\r\n$40\r\n<secret>0\r\n                              opens a full query
 //	> *1\r\n$5\r\nHELLO\r\n                                   or PING, if a bare HELLO is not known
-//	> *2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n                     with Options.AskUser
+//	> *2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n                     with Options.AskUser or Facts.GuestsLimited
 //	> *3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n<hello's>1\r\n
 //	> *1\r\n$40\r\n<secret>2\r\n                              ends every query
 //

@@ -160,5 +160,5 @@ func (c *Counts) AllAnswered() bool { return c.sent.Load() <= c.received.Load() 
 func (c *Counts) Garbled() bool { return c.garbled.Load() }
 
 // SetGarbled makes Decide return Forward, because frame boundaries are lost. It reports
-// whether this call is the first. Only the copier calls it.
+// whether this call is the first. The copier calls it and, on a server with Judge, the pump.
 func (c *Counts) SetGarbled() (first bool) { return !c.garbled.Swap(true) }

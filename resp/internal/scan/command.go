@@ -12,7 +12,7 @@ type Kind uint8
 
 const (
 	KindPlain       Kind = iota
-	KindLock             // a lock command: answered by the proxy, never forwarded
+	KindLock             // a lock command: the proxy runs it, and forwards it only where it can insert no reply
 	KindLogin            // AUTH: who is logged in
 	KindHello            // HELLO: likewise, and which protocol
 	KindReset            // RESET

@@ -46,7 +46,8 @@ const (
 
 // Requests finds the requests in a client's bytes, cutting exactly where Redis cuts
 // (networking.c): it does not look at bodies, ignores the two bytes after a body, and reads
-// numbers strictly. It keeps at most 600 bytes of a request that is no lock command.
+// numbers strictly. It keeps at most 600 bytes of a request that is no lock command,
+// unless Guard has Collect read it.
 // At a byte that Redis refuses it stops for good, so that it never takes data for a lock command.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
