@@ -146,22 +146,22 @@ func (e *view) absent(i int) (all []int) {
 	return all
 }
 
-// unmet are the other masters that may only be about to be reached: this proxy has met its first
-// master, and lost each of these, less than MaxAge ago. That ends at until.
-func (e *view) unmet(i int) (until time.Time, all []int) {
-	for _, j := range e.absent(i) {
-		seen := e.g.masters[j].o.At
-		if seen.Before(e.g.firstSeen) {
-			seen = e.g.firstSeen
-		}
-		if away := seen.Add(MaxAge); e.now.Before(away) {
+// unasked are the other masters that have not been observed since this one was met. They may know
+// that it went back, and so may every master that restarted, so no other's word takes the place of
+// theirs. At until all that restarted have been met for MaxAge: those that are still silent are away.
+func (e *view) unasked(i int) (all []int, until time.Time) {
+	met := e.g.masters[i].met
+	last := met
+	for j := range e.g.masters {
+		m := &e.g.masters[j]
+		if j != i && m.o.Sent.Before(met) {
 			all = append(all, j)
-			if away.After(until) {
-				until = away
-			}
+		}
+		if e.intact[j] && !m.current() && m.met.After(last) {
+			last = m.met
 		}
 	}
-	return until, all
+	return all, last.Add(MaxAge)
 }
 
 // evaluateUnguarded is evaluate with Off.
@@ -223,13 +223,12 @@ func (g *Guard) survived(i int) bool {
 }
 
 // evaluateSurvivor is for a restarted master that kept its memory. Its next admission needs no
-// wait, if a majority confirms the last one.
+// quarantine, if a majority confirms the last one, and none of all that answer knows better.
 func (e *evaluation) evaluateSurvivor(i int) {
 	g := e.g
 	m := &g.masters[i]
-	confirmers, running := e.confirmers(i, m.met)
-	lost, missing := 0, g.majority()-1-confirmers
-	until, unmet := e.unmet(i)
+	lost, missing := 0, g.majority()-1-e.confirmers(i, m.met)
+	unasked, until := e.unasked(i)
 	for j := range g.masters {
 		if j != i && g.masters[j].up && !e.intact[j] {
 			lost++
@@ -244,8 +243,9 @@ func (e *evaluation) evaluateSurvivor(i int) {
 	case missing > 0:
 		e.probeBefore(m.met)
 		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), true)
-	case running < g.majority()-1 && len(unmet) > 0: // those that confirm may have gone back, too
-		e.wait(i, g.unconfirmed(i, len(unmet), unmet), true)
+	case len(unasked) > 0 && e.now.Before(until):
+		e.probeBefore(m.met)
+		e.wait(i, g.unheard(unasked), true)
 		e.again(until)
 	default:
 		n := e.newAdmission(i)
@@ -277,6 +277,17 @@ func (g *Guard) errMoving(i int) error {
 
 func (g *Guard) otherVersion(i int) error {
 	return g.foreign(i, "has a record of another version of lockproxy", "run that version here")
+}
+
+// unheard is the reason of a restarted master of which these others may know more.
+func (g *Guard) unheard(others []int) Named {
+	return Naming(g.o.Names, func(name func(int) string) string {
+		names := make([]string, len(others))
+		for k, j := range others {
+			names[k] = name(j)
+		}
+		return fmt.Sprintf("restarted, waits for an answer of %s, %v at most", strings.Join(names, ", "), MaxAge)
+	})
 }
 
 // unconfirmed is the reason of a master whose admission too few others confirm.

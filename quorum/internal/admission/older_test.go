@@ -340,44 +340,132 @@ func TestDurableOlderThanOthersKnow(t *testing.T) {
 	}
 }
 
-// TestOldDisksBeforeTheThirdIsMet: two of three masters get old disks of different moments, and a
-// proxy that starts meets the third, which knows better, a moment later. It must wait for that.
-func TestOldDisksBeforeTheThirdIsMet(t *testing.T) {
+// goBack makes masters restart, p lock on all that take writes, and end; then the masters go back to
+// the disks that they had before. away is another proxy, which is stopped meanwhile.
+func (s *story) goBack(p, away *wProxy, masters ...int) {
+	s.Helper()
+	s.settle(3 * time.Second)
+	if away != nil {
+		s.end(away)
+	}
+	var disks []*wServer
+	for _, i := range masters {
+		disks = append(disks, s.masters[i].disk())
+	}
+	for _, i := range masters {
+		s.restart(i)
+		s.settle(5 * time.Second)
+	}
+	s.want(p, "before it locks", "vvv")
+	s.mustLock(p, wLife, 0, 2)
+	for i := range p.lanes {
+		p.disconnect(i)
+	}
+	s.end(p)
+	for k, i := range masters {
+		disks[k].run = 7
+		s.masters[i] = disks[k]
+	}
+}
+
+// meet lets q connect to masters 0 and 1, the second of them later, and wait for master 2 a little.
+func (s *story) meet(q *wProxy, later time.Duration) {
+	for i, wait := range []time.Duration{later, 100 * time.Millisecond} {
+		q.lanes[i].cut = false
+		for end := s.now.Add(wait); s.now.Before(end); s.pass(20 * time.Millisecond) {
+			q.turn()
+		}
+	}
+}
+
+// cutOff cuts the connections of q to some masters.
+func cutOff(q *wProxy, masters ...int) *wProxy {
+	for _, i := range masters {
+		q.lanes[i].cut = true
+		q.disconnect(i)
+	}
+	return q
+}
+
+// TestOldDisksMetFirst: masters come back with old disks, and a proxy meets them before it hears
+// master 2, which knows better. It must wait for that.
+func TestOldDisksMetFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		meet func(s *story) *wProxy // up to the moment before master 2 is heard
+		want string                 // afterwards
+	}{
+		"by a proxy that starts": {func(s *story) *wProxy {
+			s.goBack(s.begin(), nil, 0, 1)
+			q := cutOff(s.start(), 0, 1, 2)
+			s.meet(q, 0)
+			return q
+		}, "qqv"},
+		"three seconds apart": {func(s *story) *wProxy {
+			s.goBack(s.begin(), nil, 0, 1)
+			q := cutOff(s.start(), 0, 1, 2)
+			s.meet(q, 3*time.Second)
+			return q
+		}, "qqv"},
+		"by a proxy that was cut off": {func(s *story) *wProxy {
+			p, q := s.begin(), s.begin()
+			s.goBack(p, q, 0, 1)
+			s.proxies = append(s.proxies, q)
+			cutOff(q, 0, 1, 2)
+			s.meet(q, 0)
+			return q
+		}, "qqv"},
+		"by a proxy that was stopped, and is still connected to the third": {func(s *story) *wProxy {
+			p, q := s.begin(), s.begin()
+			s.goBack(p, q, 0, 1)
+			s.proxies = append(s.proxies, q)
+			cutOff(q, 0, 1)
+			s.masters[2].hangs, q.lanes[2].probed = q, s.now
+			s.meet(q, 0)
+			return q
+		}, "qqv"},
+		"one, beside another that could not learn": {func(s *story) *wProxy {
+			p := s.begin()
+			s.settle(3 * time.Second)
+			s.masters[1].broken = true
+			s.goBack(p, nil, 0)
+			s.masters[1].broken = false
+			q := cutOff(s.start(), 0, 1, 2)
+			s.meet(q, 0)
+			return q
+		}, "qvv"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t, 3)
+			for _, m := range s.masters {
+				m.durable = true
+			}
+			q := tt.meet(s)
+			s.lock(q, time.Second, 0, 1)
+			s.wantReason(q, 0, "restarted, waits for an answer of m2")
+			q.lanes[2].cut, s.masters[2].hangs = false, nil
+			s.settle(3 * time.Second)
+			s.lock(q, time.Second, 0, 1)
+			s.want(q, "with master 2", tt.want)
+			if s.wrong != "" {
+				t.Errorf("%s\n%s", s.wrong, s.text())
+			}
+		})
+	}
+}
+
+// TestRestartedMastersWaitForTheThirdNotForEver: a master that answers nothing for MaxAge is away and not waited for.
+func TestRestartedMastersWaitForTheThirdNotForEver(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {
 		m.durable = true
 	}
 	p := s.begin()
 	s.settle(3 * time.Second)
-	disks := []*wServer{s.masters[0].disk(), s.masters[1].disk()}
-	for i := range disks {
-		s.restart(i)
-		s.settle(5 * time.Second)
-	}
-	s.want(p, "before it locks", "vvv")
-	s.mustLock(p, wLife, 0, 1, 2)
-	for i := range p.lanes {
-		p.disconnect(i)
-	}
-	s.end(p)
-	for i, disk := range disks {
-		disk.run = 7
-		s.masters[i] = disk
-	}
-	q := s.start()
-	q.lanes[2].cut = true
-	for range 5 {
-		q.turn()
-		s.pass(20 * time.Millisecond)
-	}
-	s.lock(q, time.Second, 0, 1)
-	s.want(q, "before the third is met", "qqd")
-	s.wantReason(q, 0, "waits for 1 more to confirm its admission: start m2")
-	q.lanes[2].cut = false
-	s.settle(3 * time.Second)
-	s.lock(q, time.Second, 0, 1)
-	s.want(q, "with the third", "qqv")
-	if s.wrong != "" {
-		t.Errorf("%s\n%s", s.wrong, s.text())
-	}
+	cutOff(p, 2)
+	s.restart(0)
+	s.restart(1)
+	s.settle(MaxAge - 500*time.Millisecond)
+	s.want(p, "before it is away", "qqd")
+	s.settle(time.Second)
+	s.want(p, "when it is away", "vvd")
 }

@@ -176,18 +176,14 @@ func (e *view) learned(i int) (learned, excused, intact int) {
 }
 
 // confirmers is how many others have been observed since then to know of exactly the admission on
-// master i; running of them have not restarted since their own.
-func (e *view) confirmers(i int, since time.Time) (all, running int) {
+// master i.
+func (e *view) confirmers(i int, since time.Time) (n int) {
 	for j := range e.g.masters {
-		m := &e.g.masters[j]
-		if j != i && e.intact[j] && e.knowsMark(j, i) && !m.o.Sent.Before(since) {
-			all++
-			if m.current() {
-				running++
-			}
+		if j != i && e.intact[j] && e.knowsMark(j, i) && !e.g.masters[j].o.Sent.Before(since) {
+			n++
 		}
 	}
-	return all, running
+	return n
 }
 
 // learners is how many others must learn of a mark.

@@ -137,14 +137,19 @@ var guardMutations = []mutation{
 	{name: "a restarted durable master is believed before the others are asked", room: admRoom,
 		test: "TestDurableOlderThanOthersKnow", finds: second, edits: []edit{
 			{file: admEvaluate, old: "e.confirmers(i, m.met)", new: "e.confirmers(i, time.Time{})"},
+			{file: admEvaluate, old: "case len(unasked) > 0 &&", new: "case len(unasked) < 0 &&"},
 		}},
-	{name: "restarted durable masters confirm each other before all are met", room: admRoom,
-		test: "TestOldDisksBeforeTheThirdIsMet", finds: second, edits: []edit{
-			{file: admEvaluate, old: "case running < g.majority()-1 &&", new: "case running < 0 &&"},
+	{name: "a restarted durable master waits for no other than those that confirm", room: admRoom,
+		test: "TestOldDisksMetFirst", finds: second, edits: []edit{
+			{file: admEvaluate, old: "case len(unasked) > 0 &&", new: "case len(unasked) < 0 &&"},
 		}},
-	{name: "another restarted master counts as one that knows better", room: admRoom,
-		test: "TestOldDisksBeforeTheThirdIsMet", finds: second, edits: []edit{
-			{file: admQuarantine, old: "			if m.current() {\n", new: "			if m.up {\n"},
+	{name: "the wait for the others begins with the first master that is met", room: admRoom,
+		test: "TestOldDisksMetFirst", finds: second, edits: []edit{
+			{file: admEvaluate, old: "return all, last.Add(MaxAge)", new: "return all, e.g.firstSeen.Add(MaxAge)"},
+		}},
+	{name: "a connected master counts as asked", room: admRoom, test: "TestOldDisksMetFirst", finds: second,
+		edits: []edit{
+			{file: admEvaluate, old: "if j != i && m.o.Sent.Before(met)", new: "if j != i && !m.up && m.o.Sent.Before(met)"},
 		}},
 	{name: "masters without their memory learn, and count", room: admRoom,
 		test: "TestStorm|TestTwoAddressesLeadElsewhere", finds: second, edits: []edit{
