@@ -139,7 +139,7 @@ func (x *broadcast) releaseAgain() {
 		if !enough {
 			others = ^(deleted | 1<<i)
 		}
-		sent, pending := x.fleet.lanes[i].NotOursAt(x.op.TokenAt, others)
+		sent, pending := x.fleet.lanes[i].NoteUnconfirmed(x.op.TokenAt, others)
 		if sent {
 			repeat |= 1 << i
 		}

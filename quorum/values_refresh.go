@@ -38,7 +38,7 @@ type refresh struct {
 // overtakenError says that too few masters raised the end, because it is later on others.
 type overtakenError struct{ *NoQuorumError }
 
-// refresh begins what the fields above broadcast say, and calls done with the result.
+// refresh sends the first round, and calls done with the result of the last.
 func (q *Quorum) refresh(of refresh, done func(held bool, err error)) {
 	q.calls.enter()
 	r := &of

@@ -156,7 +156,7 @@ func (p *pump) next() error {
 				return err
 			}
 			continue
-		case s.life.now() == stateDraining && p.atRest(): // what has come by now is answered
+		case s.life.now() == stateDraining && p.atRest(): // all that has come is answered
 			s.in.readLast()
 			s.life.beginEnding()
 			continue
@@ -232,8 +232,8 @@ func (p *pump) unfinished() bool {
 	return p.reading == readingMalformed || p.reading == readingRequests && (!p.req.Between() || !p.s.in.empty())
 }
 
-// inputEnded forwards the bytes that were held back, as a connection without a proxy would: but
-// not the beginning of a lock command, and nothing on a server with Judge.
+// inputEnded forwards the bytes that were held back, like a connection without a proxy. It keeps
+// the beginning of a lock command, and all of them on a server with Judge.
 func (p *pump) inputEnded(err error) error {
 	s := p.s
 	if err == errAheadMost {

@@ -74,8 +74,8 @@ func (c *conn) report(r *wire.Reply, results []wire.Reply) {
 		if e.landed {
 			l.cfg.Host.Landed(l.cfg.Index, e.op.TokenAt, e.voters, e.voted)
 		}
-		if e.lacked != 0 {
-			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.lacked)
+		if e.unconfirmed != 0 {
+			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.unconfirmed)
 		}
 		if e.to == nil {
 			continue
@@ -202,7 +202,7 @@ func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		// The answer to a slot that stays closed is its number.
 		done := r.Kind == ':' && r.Int > 0
 		if (done || r.Is(0) && was.maybe) && e.to == nil && !l.status.closing { // maybe: before the answer was lost
-			e.lacked = was.lacked
+			e.unconfirmed = was.unconfirmed
 		}
 	case wire.TopUp:
 		was := l.repairs.answered(e, r, now)

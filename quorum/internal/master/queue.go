@@ -22,14 +22,14 @@ type entry struct {
 	serial   uint64        // of the repair that op is for; 0 without one
 
 	// Set by the answer.
-	err      error
-	notRun   bool
-	askAgain bool      // of an acquire: another try may do better at once
-	resent   bool      // back in the queue: not reported
-	landed   bool      // a top-up has set its key on the master
-	voters   uint64    // a top-up: the masters whose grants made the lease
-	voted    time.Time // a top-up: until then they keep it
-	lacked   uint64    // a release that came late, or may have: the other masters that had not confirmed it
+	err         error
+	notRun      bool
+	askAgain    bool      // of an acquire: another try may do better at once
+	resent      bool      // back in the queue: not reported
+	landed      bool      // a top-up has set its key on the master
+	voters      uint64    // a top-up: the masters whose grants made the lease
+	voted       time.Time // a top-up: until then they keep it
+	unconfirmed uint64    // a release that came late, or may have: the other masters that had not confirmed it
 }
 
 // call is a command that is no lock operation. done is called once with the reply; nil without

@@ -137,16 +137,16 @@ func (l *Lane) Releasing(t wire.TokenAt) bool {
 	return l.conn.justReleased(t)
 }
 
-// NotOursAt adds to a pending release which other masters have not confirmed that they deleted the
+// NoteUnconfirmed adds to a pending release which other masters have not confirmed that they deleted the
 // token. If the release comes late, the lane passes them to Host.ReleasedLate. sent: the master
 // may have carried the release out by now; pending: it has not answered.
-func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, pending bool) {
+func (l *Lane) NoteUnconfirmed(t wire.TokenAt, masters uint64) (sent, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.repairs.find(t)
 	if r == nil || !r.ends() {
 		return true, false
 	}
-	r.lacked |= masters
+	r.unconfirmed |= masters
 	return r.state == repairSent, true
 }

@@ -27,9 +27,9 @@ func TestReleasedLate(t *testing.T) {
 		for i := range 4 {
 			_ = l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, true, nil)
 		}
-		l.NotOursAt(tokenAt("1", 1), 1<<2|1<<4)
-		l.NotOursAt(tokenAt("2", 2), 1<<1)
-		l.NotOursAt(tokenAt("9", 9), 1) // no such release
+		l.NoteUnconfirmed(tokenAt("1", 1), 1<<2|1<<4)
+		l.NoteUnconfirmed(tokenAt("2", 2), 1<<1)
+		l.NoteUnconfirmed(tokenAt("9", 9), 1) // no such release
 		m.Set(func() { m.Delete("lock:2") })
 		m.Start()
 		time.Sleep(time.Second)
@@ -270,7 +270,7 @@ func TestKeptLate(t *testing.T) {
 		synctest.Wait()
 		for slot := range 2 {
 			_ = l.Release(keep(tokenAt("job", slot)), time.Minute, true, nil)
-			l.NotOursAt(tokenAt("job", slot), 1<<(1+slot))
+			l.NoteUnconfirmed(tokenAt("job", slot), 1<<(1+slot))
 		}
 		m.Start()
 		time.Sleep(time.Second)

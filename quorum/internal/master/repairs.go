@@ -27,19 +27,19 @@ const (
 // that is still held (TopUp). The lane keeps each release as a repair until the master has
 // answered it.
 type repair struct {
-	op     wire.Op // TTL, Begun and Within of a TopUp are set when it is sent
-	state  repairState
-	serial uint64          // of the entry that was queued for it last: only that one's answer ends it
-	unsent bool            // TopUp: no SET of the token was carried out there, and none is on its way
-	maybe  bool            // the connection broke while it was on it: it may have been carried out
-	alone  bool            // it goes out in its own packet: see entry
-	until  time.Time       // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
-	since  clock.Stopwatch // TopUp: since until was certain
-	lives  time.Duration   // how long the key can live once it has landed
-	drop   time.Time       // when the repair is pointless; zero while a SET of the token may still land
-	lacked uint64          // Release: the masters that had not confirmed it when the last had answered
-	voters uint64          // TopUp: the masters whose grants made the lease
-	voted  time.Time       // TopUp: until then they keep it
+	op          wire.Op // TTL, Begun and Within of a TopUp are set when it is sent
+	state       repairState
+	serial      uint64          // of the entry that was queued for it last: only that one's answer ends it
+	unsent      bool            // TopUp: no SET of the token was carried out there, and none is on its way
+	maybe       bool            // the connection broke while it was on it: it may have been carried out
+	alone       bool            // it goes out in its own packet: see entry
+	until       time.Time       // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
+	since       clock.Stopwatch // TopUp: since until was certain
+	lives       time.Duration   // how long the key can live once it has landed
+	drop        time.Time       // when the repair is pointless; zero while a SET of the token may still land
+	unconfirmed uint64          // Release: the masters that had not confirmed it when the last had answered
+	voters      uint64          // TopUp: the masters whose grants made the lease
+	voted       time.Time       // TopUp: until then they keep it
 
 	older, newer *repair  // in its list
 	next         *repair  // in its bucket
@@ -164,7 +164,7 @@ func (s *repairs) merge(old *repair, r repair) {
 	} else if old.drop.After(r.drop) {
 		r.drop = old.drop
 	}
-	r.lives, r.lacked, r.unsent = max(r.lives, old.lives), r.lacked|old.lacked, old.unsent
+	r.lives, r.unconfirmed, r.unsent = max(r.lives, old.lives), r.unconfirmed|old.unconfirmed, old.unsent
 	r.serial, r.maybe, r.alone = old.serial, old.maybe, old.alone
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {

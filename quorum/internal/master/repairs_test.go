@@ -60,12 +60,12 @@ func TestRepairsOfOneKindMerge(t *testing.T) {
 		}
 	}
 	first := newRepair(wire.Release, testToken, in(time.Hour))
-	first.op.Publish, first.lacked = true, 1
+	first.op.Publish, first.unconfirmed = true, 1
 	s.put(first)
 	second := newRepair(wire.Release, testToken, in(time.Hour))
-	second.lacked = 4
-	if r, _ := s.put(second); !r.op.Publish || r.lacked != 5 {
-		t.Errorf("publish %v, but %b", r.op.Publish, r.lacked)
+	second.unconfirmed = 4
+	if r, _ := s.put(second); !r.op.Publish || r.unconfirmed != 5 {
+		t.Errorf("publish %v, but %b", r.op.Publish, r.unconfirmed)
 	}
 }
 
