@@ -147,7 +147,12 @@ func (p *pool) contend(t *testing.T, q *Quorum) {
 	p.mu.Lock()
 	p.holds[lease.Slot]--
 	p.mu.Unlock()
-	if held, err := q.Release(t.Context(), []string{"pool"}, lease.Token, 0); !held || err != nil {
+	held, err := q.Release(t.Context(), []string{"pool"}, lease.Token, 0)
+	unknown := false // a release without a quorum may have been carried out, like an UNLOCK that is repeated
+	for ; errors.Is(err, ErrNoQuorum) && t.Context().Err() == nil; unknown = true {
+		held, err = q.Release(t.Context(), []string{"pool"}, lease.Token, 0)
+	}
+	if err != nil || !held && !unknown {
 		t.Errorf("release: %v, %v", held, err)
 	}
 }
