@@ -94,23 +94,29 @@ func TestContention(t *testing.T) {
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
 	places := make([]place, 4)
 	var wg sync.WaitGroup
-	end := time.Now().Add(1500 * time.Millisecond)
+	grants := func() (all int) {
+		for i := range places {
+			places[i].mu.Lock()
+			all += places[i].grants
+			places[i].mu.Unlock()
+		}
+		return all
+	}
+	const enough = 100
+	end, last := time.Now().Add(1500*time.Millisecond), time.Now().Add(aWhile)
 	for g := range 16 {
 		wg.Go(func() {
-			for i := g; time.Now().Before(end); i++ {
+			for i := g; time.Now().Before(end) || grants() < enough && time.Now().Before(last); i++ {
 				n := i % len(places)
 				contend(t, proxies[i%2], proxies[(i+1)%2], fmt.Sprint("job", n), &places[n])
 			}
 		})
 	}
 	wg.Wait()
-	grants := 0
-	for i := range places {
-		grants += places[i].grants
-	}
-	t.Logf("%d grants", grants)
-	if grants < 100 {
-		t.Errorf("only %d grants", grants)
+	if n := grants(); n < enough {
+		t.Errorf("only %d grants in %v", n, aWhile)
+	} else {
+		t.Logf("%d grants", n)
 	}
 	for _, s := range servers {
 		wantNoneForever(t, s)
