@@ -12,7 +12,8 @@ const sleep = require("node:timers/promises").setTimeout, now = () => performanc
 
 function nodeRedis(url) {
   const socket = { reconnectStrategy: false, connectTimeout: 500 };
-  const client = require("redis").createClient({ url, disableOfflineQueue: true, socket });
+  const base = (nodeRedis.base ??= require("redis").createClient()); // builds a class in 0.1 s
+  const client = base.duplicate({ url, disableOfflineQueue: true, socket });
   const [send, ready] = [(...words) => client.sendCommand(words), () => client.isReady];
   return { client, send, ready, close: () => client.isOpen && client.destroy() };
 }
@@ -95,5 +96,4 @@ async function lock(proxies, key, { ttl = 10_000, wait = 0 } = {}) {
   plan();
   return { token, fence, signal: abort.signal, check, [Symbol.asyncDispose]: dispose };
 }
-
 module.exports = { lock, Proxies, LockTaken, LockLost, nodeRedis, ioredis };
