@@ -91,8 +91,9 @@ func permutations(n int) (list [][]int) {
 // keeps the key.
 func TestSETAfterReleaseIsUndone(t *testing.T) {
 	t.Parallel()
+	const timeout = time.Second // of the masters
 	l := lab.Start(t, lab.Config{Masters: 3, Proxies: 2, Relays: true,
-		Flags: []string{"--restart-guard", "off", "--master-timeout", "1s"}})
+		Flags: []string{"--restart-guard", "off", "--master-timeout", timeout.String()}})
 	for name, slow := range map[string][]int{"slow to one": {1}, "slow to all": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			first, second := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
@@ -106,6 +107,7 @@ func TestSETAfterReleaseIsUndone(t *testing.T) {
 					releases = append(releases, l.Link(1, m).Hold("lock:"+key, 1))
 				}
 				before := lab.Calls(t, l.Masters[2])
+				sent := time.Now()
 				unlocked := second.Later("UNLOCK", key, token)
 				for _, release := range releases {
 					lab.WantHeld(t, release)
@@ -118,7 +120,10 @@ func TestSETAfterReleaseIsUndone(t *testing.T) {
 				for _, m := range slow {
 					l.Link(1, m).Thaw()
 				}
-				if a := <-unlocked; a.Reply != ":1\r\n" {
+				a := <-unlocked
+				// On a busy machine UNLOCK may find no quorum in time. The release goes on.
+				late := a.At.Sub(sent) >= timeout && strings.HasPrefix(a.Reply, "-NOQUORUM ")
+				if a.Reply != ":1\r\n" && !late {
 					t.Errorf("UNLOCK: got %q (%v), want 1", a.Reply, a.Err)
 				}
 				lab.WantKeysGone(t, l.Masters, lab.Patience) // the first proxy checks its late grant

@@ -55,13 +55,13 @@ type identityScript struct {
 // identityWriter writes scripts.
 type identityWriter struct {
 	script
-	channel string
+	channel string // ends with a dot, so that a pattern of script 1 does not match the channel of script 10
 }
 
 // newIdentityScript writes the script with this number. password: the default user has a
 // password.
 func newIdentityScript(seed, number uint64, password bool) identityScript {
-	w := identityWriter{seeded(seed, number), fmt.Sprintf("channel-%d", number)}
+	w := identityWriter{seeded(seed, number), fmt.Sprintf("channel-%d.", number)}
 	var s identityScript
 	waits := []int{0, 0, 4, 12, 16}[w.IntN(5)] // of 16
 	add := func(args ...string) {

@@ -148,7 +148,8 @@ func (e *view) absent(i int) (all []int) {
 
 // unasked are the other masters that have not been observed since this one was met. They may know
 // that it went back, and so may every master that restarted, so no other's word takes the place of
-// theirs. At until all that restarted have been met for MaxAge: those that are still silent are away.
+// theirs. At until, all that restarted with their memory and do not vote yet have been met for
+// MaxAge: those that are still silent count as away.
 func (e *view) unasked(i int) (all []int, until time.Time) {
 	met := e.g.masters[i].met
 	last := met
@@ -223,7 +224,7 @@ func (g *Guard) survived(i int) bool {
 }
 
 // evaluateSurvivor is for a restarted master that kept its memory. Its next admission needs no
-// quarantine, if a majority confirms the last one, and none of all that answer knows better.
+// quarantine, if a majority confirms the last one, and no other with its memory knows better.
 func (e *evaluation) evaluateSurvivor(i int) {
 	g := e.g
 	m := &g.masters[i]

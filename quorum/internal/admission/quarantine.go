@@ -214,7 +214,7 @@ func without(all []int, i int) []int {
 
 // foreign are the masters that answer and vote for proxies with other settings. until is when
 // those proxies no longer count on a master that was moved from them. They may have had another
-// majority: their locks must have expired before any master is admitted.
+// majority: their locks must have expired before a quarantine ends.
 func (e *view) foreign() (all []int, until time.Time) {
 	for i := range e.g.masters {
 		m := &e.g.masters[i]
