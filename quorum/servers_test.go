@@ -90,10 +90,11 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 }
 
 // dialQuorum starts a Quorum in front of real addresses, without the restart guard, and closes it
-// with the test.
+// with the test. miniredis compiles the script for each call: on a busy machine that can take more
+// than a second.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: time.Second, MaxTTL: time.Minute, Fencing: true,
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 5 * time.Second, MaxTTL: time.Minute, Fencing: true,
 		Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
