@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -158,19 +159,21 @@ func TestMasterCalled(t *testing.T) {
 
 // TestInfoLoad: LOCKPROXY INFO shows how busy the masters and the process are.
 func TestInfoLoad(t *testing.T) {
-	locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
-		LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}
-	s := New(Options{Locker: locker, Watcher: locker, Inspector: locker, MaxTTL: time.Minute})
-	t.Cleanup(s.Close)
-	for _, want := range []string{
-		"# Load\r\nlocks_unsent:8123\r\nlocks_undecided:255\r\nlock_window:256\r\nqueue_timeouts:7\r\n" +
-			"late_ms:2000\r\nlate_seconds_ago:3600\r\n",
-		"# Load\r\nlocks_unsent:0\r\nlocks_undecided:0\r\nlock_window:0\r\nqueue_timeouts:0\r\n" +
-			"late_ms:0\r\nlate_seconds_ago:-1\r\n",
-	} {
-		if got := s.info(); !strings.HasSuffix(got, "\r\n\r\n"+want) {
-			t.Errorf("got %q, want it to end with %q", got, want)
+	synctest.Test(t, func(t *testing.T) { // in which no time passes
+		locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
+			LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}
+		s := New(Options{Locker: locker, Watcher: locker, Inspector: locker, MaxTTL: time.Minute})
+		t.Cleanup(s.Close)
+		for _, want := range []string{
+			"# Load\r\nlocks_unsent:8123\r\nlocks_undecided:255\r\nlock_window:256\r\nqueue_timeouts:7\r\n" +
+				"late_ms:2000\r\nlate_seconds_ago:3600\r\n",
+			"# Load\r\nlocks_unsent:0\r\nlocks_undecided:0\r\nlock_window:0\r\nqueue_timeouts:0\r\n" +
+				"late_ms:0\r\nlate_seconds_ago:-1\r\n",
+		} {
+			if got := s.info(); !strings.HasSuffix(got, "\r\n\r\n"+want) {
+				t.Errorf("got %q, want it to end with %q", got, want)
+			}
+			locker.load = stat.Load{}
 		}
-		locker.load = stat.Load{}
-	}
+	})
 }

@@ -270,19 +270,19 @@ func TestBlockedStderrDelaysNoLock(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"--embedded", "--listen", "unix://" + socket, "--log-level", "debug", "--audit-log",
-			"log", "--drain-timeout", "0s"}, nil, io.Discard, out)
+			"log", "--drain-timeout", "0s", "--master-timeout", "5s"}, nil, io.Discard, out)
 	}()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, PoolSize: 2})
 	defer client.Close()
 	eventually(t, "the first grant", func() bool { return client.Do(ctx, "LOCK", "a", "1s").Err() == nil })
 	holder := client.Conn()
 	defer holder.Close()
-	const ttl = 1500 * time.Millisecond
-	if err := holder.Do(ctx, "LOCK", "job", "1500ms", "SESSION").Err(); err != nil {
+	const ttl = 6 * time.Second
+	if err := holder.Do(ctx, "LOCK", "job", ttl.String(), "SESSION").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); time.Since(start) < 2*ttl; { // meanwhile more is logged than there is room for
-		if client.Do(ctx, "LOCK", "job", "1500ms").Err() == nil {
+	for start := time.Now(); time.Since(start) < ttl+time.Second; { // meanwhile more is logged than there is room for
+		if client.Do(ctx, "LOCK", "job", ttl.String()).Err() == nil {
 			t.Fatal("a session lock was not renewed")
 		}
 	}

@@ -129,10 +129,10 @@ var scenarios = []scenario{
 
 	{name: "extends", fits: func(l library) bool { return !l.noExtend }, run: func(r *run) {
 		a, b := r.client(r.near), r.client(r.far)
-		r.take("a acquires", a, 4*time.Second)
-		time.Sleep(2500 * time.Millisecond)
+		r.take("a acquires", a, 12*time.Second)
+		time.Sleep(7 * time.Second)
 		r.want("a extends", a.extend(long), true)
-		time.Sleep(2500 * time.Millisecond) // redsync has extended by 4 s
+		time.Sleep(7 * time.Second) // redsync has extended by 12 s
 		r.want("b acquires a held lock", b.acquire(r.key, long, 0), false)
 		r.want("a releases", a.release(), true)
 		r.take("b acquires", b, long)
@@ -189,11 +189,11 @@ var scenarios = []scenario{
 		a, b := r.client(r.near), r.client(r.far)
 		r.take("a acquires", a, long)
 		r.want("a replaces the ttl", a.do(request{Op: "replace", TTL: 1000}), true)
-		r.want("b waits", b.acquire(r.key, 3*time.Second, 10*time.Second), true)
+		r.want("b waits", b.acquire(r.key, 9*time.Second, 10*time.Second), true)
 		r.want("a reacquires too late", a.do(request{Op: "reacquire"}), false)
-		time.Sleep(1800 * time.Millisecond)
+		time.Sleep(5 * time.Second)
 		r.want("b reacquires", b.do(request{Op: "reacquire"}), true)
-		time.Sleep(1800 * time.Millisecond)
+		time.Sleep(5 * time.Second)
 		r.want("b still holds", b.do(request{Op: "held"}), true)
 	}},
 

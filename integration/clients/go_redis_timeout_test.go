@@ -38,12 +38,12 @@ func TestGoRedisReadTimeoutsAreAsDocumented(t *testing.T) {
 	}{
 		{name: "as it is", sent: 4},
 		{name: "MaxRetries", options: redis.Options{MaxRetries: -1}, sent: 1},
-		{name: "WithTimeout", options: redis.Options{MaxRetries: -1, ReadTimeout: time.Minute}, wait: 500 * time.Millisecond, sent: 1},
+		{name: "WithTimeout", options: redis.Options{MaxRetries: -1, ReadTimeout: time.Minute}, wait: 2 * time.Second, sent: 1},
 	} {
 		locks.Store(0)
 		c.options.Addr, c.options.Protocol, c.options.DisableIdentity = listener.Addr().String(), 2, true
 		if c.options.ReadTimeout == 0 {
-			c.options.ReadTimeout = 500 * time.Millisecond
+			c.options.ReadTimeout = 2 * time.Second
 		}
 		rdb := redis.NewClient(&c.options)
 		asked := rdb

@@ -35,12 +35,12 @@ func wantRenewedThenWaited(t *testing.T, proxies withlock.Proxies, host *lab.Cli
 	t.Helper()
 	ctx := t.Context()
 	var first int64
-	err := proxies.Do(ctx, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
+	err := proxies.Do(ctx, "job", 9*time.Second, 0, func(held context.Context, fence int64) error {
 		first = fence
 		if err := proxies.Do(ctx, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
 			t.Errorf("Do of a held key: got %v, want ErrTaken", err)
 		}
-		lab.Pass(t, 3500*time.Millisecond) // longer than the ttl, so it must be renewed
+		lab.Pass(t, 9500*time.Millisecond) // longer than the ttl, so it must be renewed
 		return held.Err()
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func wantRenewedThenWaited(t *testing.T, proxies withlock.Proxies, host *lab.Cli
 func wantWorkErrors(t *testing.T, proxies withlock.Proxies, host *lab.Client) {
 	t.Helper()
 	wrong := errors.New("wrong")
-	err := proxies.Do(t.Context(), "job", time.Second, 0, func(context.Context, int64) error { return wrong })
+	err := proxies.Do(t.Context(), "job", 20*time.Second, 0, func(context.Context, int64) error { return wrong })
 	if !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
 		t.Errorf("Do with an error of the work: got %v", err)
 	}
@@ -115,7 +115,7 @@ func TestGoRedisHandlesLossPush(t *testing.T) {
 	}
 	own := rdb.Conn()
 	defer own.Close()
-	token, err := own.Do(t.Context(), "LOCK", "job", 1000, "SESSION").Text()
+	token, err := own.Do(t.Context(), "LOCK", "job", 9000, "SESSION").Text()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // shell makes redis-cli print as on a terminal, except inside $( ). lockproxy's tools find the
-// proxy at the default address of the page, and masters get half a second on a busy machine.
+// proxy at the default address of the page, and masters get five seconds on a busy machine.
 const shell = `set -u
-export LOCKPROXY_MASTER_TIMEOUT=500ms
+export LOCKPROXY_MASTER_TIMEOUT=5s
 export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `
@@ -28,7 +28,8 @@ redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else 
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")
-	swaps := []string{"~/lockproxy-tutorial", dir, "--max-ttl 1m", "--max-ttl 10s", "LOCK report 1m", "LOCK report 10s"}
+	swaps := []string{"~/lockproxy-tutorial", dir, "--max-ttl 1m", "--max-ttl 10s", "LOCK report 1m", "LOCK report 10s",
+		"sleep 2", "sleep 4"} // a busy machine takes longer to start servers
 	for _, port := range []string{"6380", "7000", "7001", "7002", "7003", "7004", "7005"} {
 		swaps = append(swaps, port, portOf(lab.FreeAddr(t)))
 	}

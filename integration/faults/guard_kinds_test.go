@@ -53,7 +53,7 @@ func (s several) take(t testing.TB, host *lab.Client, ttl string) (tokens []stri
 func (s several) extend(t testing.TB, host *lab.Client, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
-		args := []string{"EXTEND", s.keys[0], token, "4s"}
+		args := []string{"EXTEND", s.keys[0], token, "12s"}
 		if s.name == "keys" {
 			args = append(args, s.locks[i]...)
 		}
@@ -83,14 +83,14 @@ func (s several) wantRefusedNow(host *lab.Client) {
 // several keys. No client gets a lock that these exclude until max-ttl has passed.
 func TestKindsStayExclusiveAfterWipe(t *testing.T) {
 	t.Parallel()
-	const maxTTL = 2 * time.Second
+	const maxTTL = 6 * time.Second
 	l := lab.StartGuarded(t, maxTTL, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, host)
 	tokens := map[string][]string{}
 	var excluded []ask
 	for _, s := range severals() {
-		tokens[s.name] = s.take(t, host, "2s")
+		tokens[s.name] = s.take(t, host, maxTTL.String())
 		s.wantRefusedNow(host)
 		other := s.others[0]
 		excluded = append(excluded, ask{other[0], other[1:]})
@@ -115,12 +115,12 @@ func TestKindsStayExclusiveAfterWipe(t *testing.T) {
 // has gone.
 func TestExtendFillsMasterWithKinds(t *testing.T) {
 	t.Parallel()
-	l := lab.StartGuarded(t, 4*time.Second, lab.Config{})
+	l := lab.StartGuarded(t, 12*time.Second, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, host)
 	kinds, tokens := severals(), map[string][]string{}
 	for _, s := range kinds {
-		tokens[s.name] = s.take(t, host, "4s")
+		tokens[s.name] = s.take(t, host, "12s")
 	}
 	l.Masters[2].RestartEmpty(t)
 	lab.WaitFor(t, "all locks on the restarted master", lab.Patience, func() bool {

@@ -34,7 +34,8 @@ func TestOldDiskDisturbsNoLock(t *testing.T) {
 			l.Proxies[0].Restart(t)
 			host = lab.Dial(t, l.Proxies[0].Addr)
 			lab.WaitStates(t, host, lab.Patience, "voting", "voting", "down")
-			h := holder{host: host, token: lab.LockSoon(t, host, "held", "3s"), ttl: maxTTL, until: time.Now().Add(maxTTL)}
+			h := holder{host: host, token: lab.LockSoon(t, host, "held", "3s"),
+				ttl: maxTTL, until: time.Now().Add(maxTTL), replied: time.Now()}
 			away.RestartKept(t)
 			h.extendUntilAllVote(t)
 			lab.UnlockSurely(t, host, "held", h.token)
@@ -48,7 +49,7 @@ type holder struct {
 	token   string
 	ttl     time.Duration
 	until   time.Time // it counts on the lock until then
-	replied time.Time // when the last EXTEND was answered
+	replied time.Time // when LOCK or the last EXTEND was answered
 }
 
 // extendUntilAllVote extends the lock and takes another one again and again until all masters

@@ -173,9 +173,18 @@ func waitOut(t testing.TB, c *lab.Client, start time.Time, n int) {
 // hold takes a lock for ttl. Its holder counts on it until the time returned.
 func hold(c *lab.Client, key string, ttl time.Duration) (token string, until time.Time) {
 	c.T.Helper()
-	sent := time.Now()
-	token, validity := c.LockFull(key, fmt.Sprint(ttl.Milliseconds()))
-	return token, sent.Add(validity)
+	var sent time.Time
+	var reply string
+	lab.WaitFor(c.T, "LOCK by masters that answer", lab.Patience, func() bool {
+		sent = time.Now()
+		reply = c.Do("LOCK", key, fmt.Sprint(ttl.Milliseconds()), "FULL")
+		return !refusedNow(reply, true)
+	})
+	parts := lab.Fields(reply)
+	if len(parts) != 3 {
+		c.T.Fatalf("LOCK %s FULL: got %q, want token, fence and validity", key, reply)
+	}
+	return parts[0], sent.Add(time.Duration(lab.Number(c.T, parts[2])) * time.Millisecond)
 }
 
 // wantNextHolder asks for a key until it is granted. That must not happen while the holder of

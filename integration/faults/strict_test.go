@@ -74,7 +74,8 @@ func TestStrictProxyDoesNotAdmitServersAtMovedAddresses(t *testing.T) {
 	for i := range l.Masters {
 		lab.WaitReason(t, two, i, "LOCKPROXY ADMIT ")
 	}
-	h := holder{host: one, token: lab.LockSoon(t, one, "held", "3s"), ttl: maxTTL, until: time.Now().Add(maxTTL)}
+	h := holder{host: one, token: lab.LockSoon(t, one, "held", "3s"),
+		ttl: maxTTL, until: time.Now().Add(maxTTL), replied: time.Now()}
 	// The proxy is stopped meanwhile. Addresses that lead back one by one would look like masters
 	// that lost their memory, and the proxy would put them in quarantine.
 	l.Proxies[1].Kill()

@@ -25,7 +25,7 @@ func TestNewDeploymentWorksWithoutUnwritableMaster(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const maxTTL = time.Second
+			const maxTTL = 3 * time.Second
 			l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds())}})
 			end := fault(l.Masters[2], t)
 			start := time.Now()
@@ -43,7 +43,7 @@ func TestNewDeploymentWorksWithoutUnwritableMaster(t *testing.T) {
 			end()
 			lab.WaitAllVote(t, l, host)
 			lab.WantHolders(t, l.Masters, "next", 0)
-			token := lab.LockSoon(t, host, "next")
+			token := lab.LockSoon(t, host, "next", maxTTL.String())
 			lab.WantHolders(t, l.Masters, "next", 3)
 			lab.UnlockSurely(t, host, "next", token)
 		})

@@ -66,7 +66,7 @@ func LockSoon(t testing.TB, c *Client, key string, ttl ...string) (token string)
 
 // UnlockSurely repeats UNLOCK while too few masters answer, because masters that have just come
 // back may not vote.
-func UnlockSurely(t *testing.T, c *Client, key, token string) {
+func UnlockSurely(t testing.TB, c *Client, key, token string) {
 	t.Helper()
 	WaitFor(t, "UNLOCK by a majority", Patience, func() bool {
 		reply := c.Do("UNLOCK", key, token)

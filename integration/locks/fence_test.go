@@ -145,7 +145,7 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 // rise, and at most one holds the lock at a time.
 func TestFenceRisesUnderContention(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 3)
+	c := lab.StartCluster(t, 3, "--master-timeout", "5s") // the machine may be busy
 	two := c.Another(t)
 	clients, grants := 6, lab.Long(12, 25)
 	results, held := make(chan error, clients), make(chan string, 1)

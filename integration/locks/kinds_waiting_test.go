@@ -90,12 +90,12 @@ func TestLimitWithoutUnlockIsARateLimit(t *testing.T) {
 	const limit, ttl = 5, 500 * time.Millisecond
 	clients, lasts := lab.Long(10, 20), lab.Long(2*time.Second, 3*time.Second)
 	c := startCrowd(t)
+	start := time.Now()
 	c.start(0, clients, func(m *member) bool {
 		_, ok := m.lock(ttl, []string{"api"}, history.Limited, limit, false)
 		m.sleep(20*time.Millisecond + m.upTo(20*time.Millisecond))
 		return ok
 	})
-	start := time.Now()
 	grants := func() int { return history.Summarize(c.log.Ops()).Grants }
 	lab.Pass(t, lasts)
 	if !lab.Poll(lab.Patience, func() bool { return grants() > limit }) {

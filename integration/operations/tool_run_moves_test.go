@@ -101,7 +101,7 @@ func TestRunComesBackToItsProxy(t *testing.T) {
 func TestRunOutlivesSessionMaxHold(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--session-max-hold", "1s")
-	finishRun(t, 0, "--key job --ttl 3s --addr "+c.Addr, "sleep", "5")
+	finishRun(t, 0, "--key job --ttl 9s --addr "+c.Addr, "sleep", "5")
 }
 
 // If the lock runs out while lockproxy run is paused, UNLOCK reports the loss.

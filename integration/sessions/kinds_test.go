@@ -47,9 +47,9 @@ func TestSessionsOfAllKindsEndWithConnection(t *testing.T) {
 	host := lab.Dial(t, p.Addr) // side by side on one connection, over several ttls
 	for name, kind := range kinds() {
 		args := strings.ReplaceAll(strings.Join(kind[0], " "), "job", name)
-		host.WantToken(append([]string{"LOCK", name, "2s", "SESSION"}, strings.Fields(args)...)...)
+		host.WantToken(append([]string{"LOCK", name, "6s", "SESSION"}, strings.Fields(args)...)...)
 	}
-	lab.Pass(t, 3*time.Second)
+	lab.Pass(t, 7*time.Second)
 	for name := range kinds() {
 		p.Far.WantDo(lab.Null2, "LOCK", name, "60s")
 	}
@@ -98,13 +98,13 @@ func TestSharedSessionIsRenewedAndKeptKeyStaysClosed(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
-	token := host.LockSession("job", "2s")
-	host.WantDo(":1\r\n", "EXTEND", "job", token, "2s", "SHARED")
+	token := host.LockSession("job", "6s")
+	host.WantDo(":1\r\n", "EXTEND", "job", token, "6s", "SHARED")
 	kept := host.LockSession("kept", "60s")
 	host.WantDo(":1\r\n", "UNLOCK", "kept", kept, "KEEP", "50s")
 	part := host.WantToken("LOCK", "a", "60s", "KEYS", "2", "b", "c", "SESSION")
 	host.WantDo(":1\r\n", "UNLOCK", "b", part)
-	lab.Pass(t, 3*time.Second)
+	lab.Pass(t, 7*time.Second)
 	reader := p.Far.WantToken("LOCK", "job", "60s", "SHARED")
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	p.Far.WantDo(lab.Null2, "LOCK", "a", "60s")

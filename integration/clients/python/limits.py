@@ -20,14 +20,18 @@ def connect(**options):
 
 
 def rates():
-    """Many ask for three seconds: no span of 600 ms has more than three, and they go on being let in."""
-    times, end = [], time.monotonic() + 3
+    """Many ask for three seconds: no span of 600 ms has more than three, and they are let in again."""
+    grants, start = [], time.monotonic()  # (when it was asked, when it was answered)
 
     def ask():
         r = connect()
-        while time.monotonic() < end:
-            if limit.allowed(r, "api", 3, 600):
-                times.append(time.monotonic())
+        while time.monotonic() < start + 3 or len(grants) < 6 and time.monotonic() < start + 30:
+            sent = time.monotonic()
+            try:
+                if limit.allowed(r, "api", 3, 600):
+                    grants.append((time.monotonic(), sent))
+            except redis.ResponseError as error:  # on a busy machine masters may be silent
+                assert str(error).startswith(("NOQUORUM ", "TRYAGAIN ")), error
             time.sleep(0.005)
 
     askers = [threading.Thread(target=ask) for _ in range(4)]
@@ -35,11 +39,12 @@ def rates():
         a.start()
     for a in askers:
         a.join()
-    times.sort()
-    # A client reads its reply a little later than the slot was taken, and not each as late as the other.
-    spans = [b - a for a, b in zip(times, times[3:])]
-    assert len(times) >= 6, times
-    assert min(spans) > 0.3, spans
+    grants.sort()
+    # A slot was taken between the question and the answer.
+    fours = [grants[i : i + 4] for i in range(len(grants) - 3)]
+    spans = [four[-1][0] - min(sent for _, sent in four) for four in fours]
+    assert len(grants) >= 6, grants
+    assert min(spans) > 0.59, spans
 
 
 def numbers():
