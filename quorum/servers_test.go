@@ -90,11 +90,10 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 }
 
 // dialQuorum starts a Quorum in front of real addresses, without the restart guard, and closes it
-// with the test. miniredis compiles the script for each call: on a busy machine that can take more
-// than a second.
+// with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 5 * time.Second, MaxTTL: time.Minute, Fencing: true,
+	o := Options{KeyPrefix: "lock:", MasterTimeout: time.Second, MaxTTL: time.Minute, Fencing: true,
 		Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
@@ -170,12 +169,18 @@ func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
 	}
 }
 
-func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
+// grantedOf acquires a lock that is free. It asks again like a client while masters give no answer
+// within the second that an attempt lasts at most, which happens on a busy machine.
+func grantedOf(t *testing.T, q *Quorum, r Request) (lease Lease) {
 	t.Helper()
 	if r.TTL == 0 {
 		r.TTL = time.Minute
 	}
-	lease, err := q.Acquire(t.Context(), r)
+	var err error
+	poll(aWhile, func() bool {
+		lease, err = q.Acquire(t.Context(), r)
+		return !errors.Is(err, ErrNoQuorum)
+	})
 	if err != nil {
 		t.Fatalf("%+v: %v", r, err)
 	}

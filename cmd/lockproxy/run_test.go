@@ -270,7 +270,7 @@ func TestBlockedStderrDelaysNoLock(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"--embedded", "--listen", "unix://" + socket, "--log-level", "debug", "--audit-log",
-			"log", "--drain-timeout", "0s", "--master-timeout", "5s"}, nil, io.Discard, out)
+			"log", "--drain-timeout", "0s", "--master-timeout", "1s"}, nil, io.Discard, out)
 	}()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, PoolSize: 2})
 	defer client.Close()

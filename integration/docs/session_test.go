@@ -16,9 +16,9 @@ import (
 )
 
 // shell makes redis-cli print as on a terminal, except inside $( ). lockproxy's tools find the
-// proxy at the default address of the page, and masters get five seconds on a busy machine.
+// proxy at the default address of the page, and masters get a second on a busy machine.
 const shell = `set -u
-export LOCKPROXY_MASTER_TIMEOUT=5s
+export LOCKPROXY_MASTER_TIMEOUT=1s
 export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `

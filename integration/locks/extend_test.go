@@ -152,11 +152,11 @@ func TestExtendFillsRestartedMasters(t *testing.T) {
 // left it on a bare majority, and the loss of one key let a second client in (redsync#186).
 func TestLockIsToppedUp(t *testing.T) {
 	t.Parallel()
-	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "5s") // the machine may be busy
+	p, relays := lab.StartTwoRelayed(t)
 	for _, r := range relays[:2] {
 		r.Freeze()
 	}
-	token := p.Near.Lock("job", "60s")
+	token := lab.LockSoon(t, p.Near, "job", "60s")
 	if info := lab.MapOf(p.Near.Do("LOCKINFO", "job")); info["held"] != "3" || info["masters"] != "5" {
 		t.Errorf("LOCKINFO: got %v, want held by 3 of 5", info)
 	}

@@ -145,7 +145,7 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 // rise, and at most one holds the lock at a time.
 func TestFenceRisesUnderContention(t *testing.T) {
 	t.Parallel()
-	c := lab.StartCluster(t, 3, "--master-timeout", "5s") // the machine may be busy
+	c := lab.StartCluster(t, 3)
 	two := c.Another(t)
 	clients, grants := 6, lab.Long(12, 25)
 	results, held := make(chan error, clients), make(chan string, 1)
@@ -188,7 +188,12 @@ func contend(c *lab.Conn, held chan string, grants int) error {
 			return err
 		}
 		held <- token
-		if reply, err := c.Ask("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
+		reply, err = c.Ask("UNLOCK", "job", token)
+		unknown := false // an UNLOCK without a quorum may have been carried out
+		for ; err == nil && strings.HasPrefix(reply, "-NOQUORUM "); unknown = true {
+			reply, err = c.Ask("UNLOCK", "job", token)
+		}
+		if err != nil || reply != ":1\r\n" && !(unknown && reply == ":0\r\n") {
 			return fmt.Errorf("UNLOCK: got %q, %w, want 1", reply, err)
 		}
 		got++

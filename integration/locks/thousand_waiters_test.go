@@ -14,7 +14,7 @@ import (
 // (B23).
 func TestThousandWaitersCostAsOne(t *testing.T) {
 	each := lab.Long(150, 500)
-	q := &longQueues{TwoProxies: lab.StartTwoProxies(t, "--master-timeout", "5s"), served: make(chan turn, 2*each),
+	q := &longQueues{TwoProxies: lab.StartTwoProxies(t), served: make(chan turn, 2*each),
 		failed: make(chan string, 2*each)}
 	token := q.Near.LockSession("job", "60s") // held however long the waiters take to join
 	q.join(0, 0)

@@ -62,7 +62,7 @@ async function pushed(own) {
 }
 
 // node-redis builds a class of all commands for each URL, which stops the program for 0.1 s of
-// processor time. All clients of the recipe share one, so that a change of the proxy costs nothing.
+// processor time. All clients of the recipe share one class, so a change of the proxy is cheap.
 function sharesClass() {
   const [a, b] = ["a", "b"].map((name) => nodeRedis(`redis://${name}:6380`).client);
   assert.strictEqual(a.constructor, b.constructor);

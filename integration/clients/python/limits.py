@@ -1,8 +1,8 @@
 """What docs/recipes.md shows of LIMIT, for redis-py. Usage: limits.py HOST PORT"""
 
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -21,10 +21,9 @@ def connect(**options):
 
 def rates():
     """Many ask for three seconds: no span of 600 ms has more than three, and they are let in again."""
-    grants, start = [], time.monotonic()  # (when it was asked, when it was answered)
+    grants, start = [], time.monotonic()  # (when it was answered, when it was asked)
 
-    def ask():
-        r = connect()
+    def ask(r):
         while time.monotonic() < start + 3 or len(grants) < 6 and time.monotonic() < start + 30:
             sent = time.monotonic()
             try:
@@ -34,11 +33,8 @@ def rates():
                 assert str(error).startswith(("NOQUORUM ", "TRYAGAIN ")), error
             time.sleep(0.005)
 
-    askers = [threading.Thread(target=ask) for _ in range(4)]
-    for a in askers:
-        a.start()
-    for a in askers:
-        a.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, [connect() for _ in range(4)]))  # raises what an ask raised
     grants.sort()
     # A slot was taken between the question and the answer.
     fours = [grants[i : i + 4] for i in range(len(grants) - 3)]

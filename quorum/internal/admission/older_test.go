@@ -340,8 +340,8 @@ func TestDurableOlderThanOthersKnow(t *testing.T) {
 	}
 }
 
-// goBack makes masters restart, p lock on all that take writes, and end; then the masters go back to
-// the disks that they had before. away is another proxy, which is stopped meanwhile.
+// goBack makes masters restart, p lock on all that take writes, and end; then the masters go back
+// to the disks that they had before. away is another proxy, which is stopped meanwhile.
 func (s *story) goBack(p, away *wProxy, masters ...int) {
 	s.Helper()
 	s.settle(3 * time.Second)
@@ -390,22 +390,20 @@ func cutOff(q *wProxy, masters ...int) *wProxy {
 // TestOldDisksMetFirst: masters come back with old disks, and a proxy meets them before it hears
 // master 2, which knows better. It must wait for that.
 func TestOldDisksMetFirst(t *testing.T) {
+	starts := func(later time.Duration) func(s *story) *wProxy {
+		return func(s *story) *wProxy {
+			s.goBack(s.begin(), nil, 0, 1)
+			q := cutOff(s.start(), 0, 1, 2)
+			s.meet(q, later)
+			return q
+		}
+	}
 	for name, tt := range map[string]struct {
 		meet func(s *story) *wProxy // up to the moment before master 2 is heard
 		want string                 // afterwards
 	}{
-		"by a proxy that starts": {func(s *story) *wProxy {
-			s.goBack(s.begin(), nil, 0, 1)
-			q := cutOff(s.start(), 0, 1, 2)
-			s.meet(q, 0)
-			return q
-		}, "qqv"},
-		"three seconds apart": {func(s *story) *wProxy {
-			s.goBack(s.begin(), nil, 0, 1)
-			q := cutOff(s.start(), 0, 1, 2)
-			s.meet(q, 3*time.Second)
-			return q
-		}, "qqv"},
+		"by a proxy that starts":                      {starts(0), "qqv"},
+		"by a proxy that starts, three seconds apart": {starts(3 * time.Second), "qqv"},
 		"by a proxy that was cut off": {func(s *story) *wProxy {
 			p, q := s.begin(), s.begin()
 			s.goBack(p, q, 0, 1)
@@ -453,7 +451,8 @@ func TestOldDisksMetFirst(t *testing.T) {
 	}
 }
 
-// TestRestartedMastersWaitForTheThirdNotForEver: a master that answers nothing for MaxAge is away and not waited for.
+// TestRestartedMastersWaitForTheThirdNotForEver: a master that is silent for MaxAge counts as away,
+// and the others are admitted.
 func TestRestartedMastersWaitForTheThirdNotForEver(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {

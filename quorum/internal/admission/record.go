@@ -128,7 +128,7 @@ type admission struct {
 // keeps those of the last one.
 const memoryID = 9
 
-// sameMemory reports whether one admission follows the other without a wait, or both follow a third.
+// sameMemory reports whether one admission follows the other without a wait, or both follow one.
 func (a admission) sameMemory(b admission) bool {
 	return len(a.id) >= memoryID && len(b.id) >= memoryID && a.id[:memoryID] == b.id[:memoryID]
 }
