@@ -212,9 +212,6 @@ func (s *Server) Connections() int {
 	return len(s.sessions)
 }
 
-// drainStep is the pause between two searches of Shutdown, or Retire, for connections at rest.
-const drainStep = 10 * time.Millisecond
-
 // Shutdown ends the server: it accepts no more connections, closes each connection as soon as all
 // its requests are answered, and closes the rest when ctx ends. It returns after the last has
 // ended, with context.Cause(ctx) if some had to be cut off.

@@ -125,6 +125,10 @@ func (s *Session) contain(where string) {
 	}
 }
 
+// drainStep is the pause between two looks at a connection that is to end: by Shutdown and Retire,
+// until it is at rest, and by awaitTaken.
+const drainStep = 10 * time.Millisecond
+
 // wake makes the pump check whether the connection may end; with cut set it ends it.
 func (s *Session) wake(cut bool) {
 	first := s.life.drain()
