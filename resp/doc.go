@@ -24,7 +24,7 @@
 //
 // With [Options].Judge the pump forwards no byte of a request before it is judged: the rest of the
 // client's bytes stays in its buffer. A request that is taken runs like a LOCK. If the upstream
-// cannot be dialled, [Options].Alone may answer the requests that pass (alone.go).
+// cannot be dialled, [Options].Alone may answer the requests that pass (runner.standIn).
 //
 // # The state of a connection
 //

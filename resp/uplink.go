@@ -47,6 +47,12 @@ func (u *uplink) get() (net.Conn, chan struct{}) {
 	return u.conn, u.copied
 }
 
+// alone returns the failure of the last dial; nil if there is none, or no Options.Alone.
+func (u *uplink) alone() *alone {
+	a, _ := u.failed.(*alone)
+	return a
+}
+
 // enter notes the server's era before the upstream is dialled. Retire either finds the note or
 // makes the session dial in the next era.
 func (u *uplink) enter(server *atomic.Uint64) {
