@@ -19,7 +19,7 @@
 //
 // Otherwise, and for commands that Begin does not take, a goroutine (pump.run) goes on:
 // pump.prepare waits until everything before the command is answered and the standing is known, if
-// necessary by a query to the upstream (ask.go); the handler runs; its reply is written; the pump
+// necessary by a query to the upstream (wait.go); the handler runs; its reply is written; the pump
 // processes the bytes that the client has sent meanwhile; then the loop watches again.
 //
 // With [Options].Judge the pump forwards no byte of a request before it is judged: the rest of the
