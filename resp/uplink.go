@@ -97,6 +97,57 @@ func (u *uplink) flush() error {
 	return u.forward(b, false)
 }
 
+// connect dials the upstream if there is no connection yet. If that fails, the requests that were
+// read together get the error, and the next ones dial again, after a short pause.
+func (p *pump) connect() {
+	s := p.s
+	if s.up.conn != nil || s.up.failed != nil {
+		return
+	}
+	s.up.enter(&s.srv.era)
+	up, err := s.srv.dial(s.ctx)
+	if err != nil {
+		s.up.era.Store(0)
+		s.up.failed = err
+		if s.srv.o.Alone != nil {
+			s.up.failed = &alone{error: err, at: time.Now(), until: s.progress.read.Load()}
+		}
+		s.srv.warnUnreachable(err)
+		return
+	}
+	address := ""
+	if _, tcp := up.LocalAddr().(*net.TCPAddr); tcp {
+		address = up.LocalAddr().String()
+	}
+	var polled *netpoll.Conn
+	if s.polled != nil {
+		if adopted, ok := s.srv.loops.poll.Adopt(up); ok {
+			up, polled = adopted, adopted
+		}
+	}
+	s.proto.Connected(address)
+	if !s.up.open(up, polled, func() bool { return s.life.now() == stateClosed }) {
+		up.Close()
+		s.up.failed = net.ErrClosed
+		return
+	}
+	newCopier(s).start()
+}
+
+// forward writes bytes to the upstream.
+func (p *pump) forward(b []byte, onLoop bool) {
+	if p.step != stepWriteFailed && p.s.up.forward(b, onLoop) != nil {
+		p.step = stepWriteFailed
+	}
+}
+
+// flush writes the bytes that the upstream did not take at once.
+func (p *pump) flush() {
+	if p.step != stepWriteFailed && p.s.up.flush() != nil {
+		p.step = stepWriteFailed
+	}
+}
+
 // gathered collects the bytes of b that one write forwards: b[from:to], then b[next:] up to an
 // offset that the caller passes. Dropped bytes leave a gap, which drop closes in place. Each byte
 // moves once at most.
