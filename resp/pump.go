@@ -310,7 +310,7 @@ func (p *pump) scan(onLoop bool) {
 		if ev == scan.Notable || ev == scan.Malformed && !s.srv.judges() || t.any(t.end()) {
 			p.connect()
 		}
-		if first && ev == scan.More && s.proto.Countable() {
+		if first && ev == scan.More {
 			p.timeFirst(t.b[:t.at])
 		}
 		p.event(&t, ev)
@@ -355,8 +355,12 @@ func (p *pump) event(t *pass, ev scan.Event) {
 // timeFirst times the request at the front of b, which is about to be forwarded with others.
 func (p *pump) timeFirst(b []byte) {
 	s := p.s
-	if p.req.Ended > 0 && s.up.failed == nil && s.latency.due() {
+	switch {
+	case p.req.Ended == 0, s.up.failed != nil, !s.latency.due():
+	case s.proto.Countable():
 		s.latency.begin(b, s.proto.Sent()+1)
+	default:
+		s.latency.postpone()
 	}
 }
 

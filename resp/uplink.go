@@ -358,6 +358,9 @@ func (t *latency) due() bool {
 	return t.packets%timedEvery == 1 && t.seq.Load() == 0
 }
 
+// postpone makes the next packet due in place of this one, whose reply cannot be recognised.
+func (t *latency) postpone() { t.packets-- }
+
 // begin times the request at the front of b, which is forwarded next. seq is its number.
 func (t *latency) begin(b []byte, seq uint64) {
 	name := scan.Name(b)
