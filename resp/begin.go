@@ -291,7 +291,7 @@ func (r *runner) silence() error {
 	s := r.s
 	if s.proto.Garbled() {
 		s.srv.o.Log.Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()),
-			zap.String("reason", "a command cannot be answered where replies cannot be told apart"))
+			zap.String("reason", "a command cannot be answered where replies cannot be distinguished"))
 		s.cut()
 		return net.ErrClosed
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // inbound reads the client. It owns the bytes that were read and not processed yet. While a
-// handler runs, while an answer to a query is awaited, or when buf is full behind a begun command,
+// handler runs, while an answer to a query is awaited, or when buf is full after a begun command,
 // readAhead reads in its place. It is the pump's.
 type inbound struct {
 	conn     net.Conn

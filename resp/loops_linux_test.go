@@ -85,7 +85,7 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	}
 	waitWatched(t)
 	c.send("LOSE\r\n")
-	for message := ""; !strings.Contains(message, "cannot be told apart"); {
+	for message := ""; !strings.Contains(message, "cannot be distinguished"); {
 		message = within(t, "word of lost replies", logged)
 	}
 

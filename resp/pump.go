@@ -38,7 +38,7 @@ const (
 	stepReset                   // report EndReset, then forward RESET
 	stepAsk                     // ask the upstream at once: replies may be on again
 	stepRefuse                  // refuse the client's bytes, which are no requests
-	stepQuit                    // end: QUIT without an upstream, cut, closed by a handler, at rest, Alone over
+	stepQuit                    // end: QUIT without an upstream, cut, closed by a handler, at rest, the upstream is back
 	stepWriteFailed             // the upstream takes no more bytes
 )
 

@@ -28,7 +28,7 @@ const aheadDelay = 5 * time.Millisecond
 
 var aheadUsed atomic.Int64 // of aheadShared, by all connections
 
-var errAheadMost = errors.New("the client sent too much behind a lock command")
+var errAheadMost = errors.New("the client sent too much after a lock command")
 
 // readAhead reads the client while the pump does not. Safe for concurrent use.
 type readAhead struct {

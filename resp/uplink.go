@@ -315,9 +315,9 @@ func (c *copier) deliver(number uint64, onLoop bool) {
 	}
 }
 
-// garbled is called when the replies can no longer be told apart. From here on everything passes,
-// and lock commands go to the upstream, which does not know them; on a server with Judge, the next
-// command for the handler ends the connection.
+// garbled is called when the replies can no longer be distinguished. From here on everything
+// passes, and lock commands go to the upstream, which does not know them; on a server with Judge,
+// the next command for the handler ends the connection.
 func (c *copier) garbled(onLoop bool) {
 	s := c.s
 	if !s.proto.SetGarbled() {
@@ -326,7 +326,7 @@ func (c *copier) garbled(onLoop bool) {
 	s.out.endReplies()
 	c.deliver(0, onLoop)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
-		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, "+
+		s.srv.o.Log.Warn("replies of the upstream cannot be distinguished any more, "+
 			"lock commands on this connection are not executed",
 			zap.Stringer("client", s.client.RemoteAddr()))
 	})
