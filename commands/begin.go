@@ -18,7 +18,7 @@ type loopCall struct {
 	conn     redcon.Conn
 	done     func()
 	finished atomic.Bool // the reply is written, or is being written
-	waits    atomic.Bool // the session calls OnGone for it
+	waits    atomic.Bool // the session calls OnClientClosed for it
 	space    [80]byte    // memory for the reply, while it fits
 
 	panicked bool // finish closes the connection
@@ -68,7 +68,7 @@ func (q *loopCall) finish(write func()) {
 	q.safely(write)
 	q.safely(func() { q.service.outcomes.report(&q.call) })
 	if q.waits.Load() {
-		q.session.OnGone(nil)
+		q.session.OnClientClosed(nil)
 	}
 	q.conn.WriteRaw(q.reply)
 	if q.panicked {

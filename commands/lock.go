@@ -40,11 +40,11 @@ func (l *lockCommands) lock(c *call) {
 		return
 	}
 	if !c.wait {
-		lease, err := queue.Acquire(c.session.Context(), c.session.Gone(), l.opts.Locker, c.request())
+		lease, err := queue.Acquire(c.session.Context(), c.session.ClientClosed(), l.opts.Locker, c.request())
 		l.locked(c, lease, err)
 		return
 	}
-	lease, err := l.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout,
+	lease, err := l.queues.Wait(c.session.Context(), c.session.ClientClosed(), c.timeout,
 		c.session.RemoteAddr(), c.request())
 	if err == nil && !l.permitAgain(c, &lease) {
 		return
@@ -68,7 +68,7 @@ func (l *lockCommands) beginLock(q *loopCall) {
 // reason.
 func (q *loopCall) mayLeave(leave func() bool, left func(error)) {
 	q.waits.Store(true)
-	q.session.OnGone(func() {
+	q.session.OnClientClosed(func() {
 		if leave() {
 			err := queue.ErrDisconnected
 			if ctx := q.session.Context(); ctx.Err() != nil { // the proxy ended the connection

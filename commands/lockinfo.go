@@ -55,7 +55,7 @@ func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 		return i.opts.Inspector.Inspect(ctx, c.key)
 	}
 	return i.followers.wait(c.key, i.now().MaxWaiters,
-		follower{ctx: ctx, disconnected: c.session.Gone(), since: c.since, timeout: c.timeout})
+		follower{ctx: ctx, disconnected: c.session.ClientClosed(), since: c.since, timeout: c.timeout})
 }
 
 // writeLock writes the map for one lock: with its key first if withKey.

@@ -366,7 +366,7 @@ func TestDrainFindsQuit(t *testing.T) {
 	h.handler.leave <- struct{}{}
 	within(t, "the second LOCK", h.handler.enter)
 	h.free() // the end of hold's client may come first
-	within(t, "word of QUIT", s.Gone())
+	within(t, "word of QUIT", s.ClientClosed())
 	h.handler.leave <- struct{}{}
 	c.expect(strings.Repeat("$8\r\nown:wait\r\n", 2) + "+OK\r\n")
 	c.expectEOF()

@@ -26,7 +26,7 @@ func TestBeginAndLeave(t *testing.T) {
 			socket := c.Conn.(*net.TCPConn)
 			if end != nil {
 				end(socket)
-				within(t, "word that the client is gone", SessionOf(one.conn).Gone())
+				within(t, "word that the client is gone", SessionOf(one.conn).ClientClosed())
 			}
 			one.answer()
 			if end == nil {
@@ -62,8 +62,8 @@ func (b *beginner) allLost() (keys []string) {
 	return keys
 }
 
-// TestBeginGone: QUIT after a running command closes Gone, at any time and in any pieces.
-func TestBeginGone(t *testing.T) {
+// TestBeginClientClosed: a running command learns of a QUIT after it, at any time and in any pieces.
+func TestBeginClientClosed(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
 	x, reply := lock("x")
@@ -74,13 +74,13 @@ func TestBeginGone(t *testing.T) {
 		one := b.next("x")
 		for _, piece := range pieces[1:] {
 			select {
-			case <-SessionOf(one.conn).Gone():
+			case <-SessionOf(one.conn).ClientClosed():
 				t.Errorf("%q: gone before QUIT came", pieces)
 			case <-time.After(time.Millisecond):
 			}
 			c.send(piece)
 		}
-		within(t, "word that the client is gone", SessionOf(one.conn).Gone())
+		within(t, "word that the client is gone", SessionOf(one.conn).ClientClosed())
 		one.answer()
 		c.expect(reply)
 		if strings.HasPrefix(pieces[0], x+x) {
@@ -109,13 +109,13 @@ func TestBeginWoken(t *testing.T) {
 	sess := SessionOf(one.conn)
 	sess.wake(false)
 	select {
-	case <-sess.Gone():
+	case <-sess.ClientClosed():
 		t.Error("the client counts as gone")
 	case <-time.After(5 * time.Millisecond):
 	}
 	c.send("PI")
 	c.Conn.(*net.TCPConn).CloseWrite()
-	within(t, "word that the client is gone", sess.Gone())
+	within(t, "word that the client is gone", sess.ClientClosed())
 	one.answer()
 	c.expect(reply)
 	c.expectEOF()

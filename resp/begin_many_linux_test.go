@@ -120,7 +120,7 @@ func TestBeginAndFlood(t *testing.T) {
 	one := b.next("x")
 	gone := make(chan struct{})
 	go func() {
-		<-SessionOf(one.conn).Gone()
+		<-SessionOf(one.conn).ClientClosed()
 		one.answer()
 		close(gone)
 	}()

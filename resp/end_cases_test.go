@@ -18,7 +18,7 @@ func TestEndByClient(t *testing.T) {
 			s := SessionOf(conn)
 			if string(cmd.Args[1]) == "wait" {
 				enter <- struct{}{}
-				<-s.Gone()
+				<-s.ClientClosed()
 			} else {
 				s.OnEnd(func(how End) { ends <- how })
 			}

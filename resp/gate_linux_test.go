@@ -52,14 +52,14 @@ func TestGateBegins(t *testing.T) {
 	}
 }
 
-// TestGateGone: a command that runs learns of a QUIT that is held back after it.
-func TestGateGone(t *testing.T) {
+// TestGateClientClosed: a command that runs learns of a QUIT that is held back after it.
+func TestGateClientClosed(t *testing.T) {
 	network, addr := startRedis(t)
 	r, b := startBegin(t, network, addr, func(o *Options) { o.Judge = judgeKeys })
 	c := r.dial()
 	c.send("*2\r\n$3\r\nGET\r\n$6\r\nlock:a\r\nSET lock:b 1\r\nQUIT\r\n")
 	one := b.next("lock:a")
-	within(t, "word that the client leaves", SessionOf(one.conn).Gone())
+	within(t, "word that the client leaves", SessionOf(one.conn).ClientClosed())
 	one.answer()
 	c.expect("$12\r\nbegun:lock:a\r\n$10\r\nown:lock:b\r\n+OK\r\n")
 	c.expectEOF()

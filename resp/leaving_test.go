@@ -93,7 +93,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
 			SessionOf(conn).OnEnd(func(how End) { ends <- how })
 			close(enter)
-			<-SessionOf(conn).Gone()
+			<-SessionOf(conn).ClientClosed()
 			conn.WriteString("gone")
 		})
 	})

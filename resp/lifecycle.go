@@ -72,7 +72,7 @@ func endOf(err error) End {
 // wait for either. It touches no socket. Safe for concurrent use.
 type lifecycle struct {
 	quit  atomic.Bool   // QUIT was forwarded: the connection will end as EndQuit
-	left  chan struct{} // see Session.Gone
+	left  chan struct{} // see Session.ClientClosed
 	spawn func(func())  // runs a function on a goroutine of its own
 
 	current atomic.Uint32 // a state; changed with mu held

@@ -22,7 +22,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 			s := SessionOf(conn)
 			entered <- s
 			select {
-			case <-s.Gone():
+			case <-s.ClientClosed():
 				noticed <- true
 			case <-time.After(time.Minute):
 				noticed <- false

@@ -81,13 +81,13 @@ func (s *Session) watch() { s.polled.Watch(&s.in.buf, s.pump.readOnLoop, s.runne
 // block nor write to the session. If the connection has ended already, f is called at once.
 func (s *Session) OnEnd(f func(End)) { s.life.setOnEnd(f) }
 
-// Gone is closed when the client has ended its input, has sent QUIT after the running command, or
-// has lost its connection.
-func (s *Session) Gone() <-chan struct{} { return s.life.left }
+// ClientClosed returns a channel that is closed when the client has ended its input, has sent QUIT
+// after the running command, or has lost its connection.
+func (s *Session) ClientClosed() <-chan struct{} { return s.life.left }
 
-// OnGone sets the function that is called, on a goroutine of its own, when Gone is closed while a
-// command waits; nil for none. If Gone is closed already, f is called too.
-func (s *Session) OnGone(f func()) { s.life.setOnLeft(f) }
+// OnClientClosed sets the function that is called, on a goroutine of its own, when that channel is
+// closed while a command waits; nil for none. If it is closed already, f is called too.
+func (s *Session) OnClientClosed(f func()) { s.life.setOnLeft(f) }
 
 // OnUndelivered sets the function that is called if the reply of the running command cannot be
 // written, or if the client had closed the connection before. It is called at most once, by the

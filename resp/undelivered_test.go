@@ -39,7 +39,7 @@ func waitInputEnd(t *testing.T, server *Server) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	for s := range server.sessions {
-		within(t, "end of input", s.Gone())
+		within(t, "end of input", s.ClientClosed())
 	}
 }
 
