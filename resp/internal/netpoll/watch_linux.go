@@ -159,7 +159,7 @@ func (c *Conn) Watch(buf *Buffer, received func() (stop bool), ended func(err er
 		return
 	}
 	c.watch = watch{buf: buf, received: received, ended: ended}
-	c.settleUnlock(false, nil)
+	c.endOrWatchUnlock(false, nil)
 }
 
 // Requeue makes the loop call received again even if it has read no more bytes. It calls received
@@ -219,7 +219,7 @@ func (c *Conn) fill() (some bool) {
 		c.in.mu.Unlock()
 		return true
 	}
-	c.settleUnlock(err != nil, err)
+	c.endOrWatchUnlock(err != nil, err)
 	return false
 }
 
@@ -230,7 +230,7 @@ func (c *Conn) handle() {
 	if !stop && c.in.err != nil {
 		stop, err = true, c.in.err
 	}
-	c.settleUnlock(stop, err)
+	c.endOrWatchUnlock(stop, err)
 }
 
 // callReceived calls received. A panic ends the watch too.
@@ -243,9 +243,9 @@ func callReceived(received func() (stop bool)) (stop bool, err error) {
 	return received(), nil
 }
 
-// settleUnlock ends the watch with err (stop), or goes on: at the end of the queue, if there may
-// be more. It unlocks in.mu.
-func (c *Conn) settleUnlock(stop bool, err error) {
+// endOrWatchUnlock ends the watch with err if stop is set. Otherwise c is watched on; if there may be
+// more to read, it joins the end of the queue at once. It unlocks in.mu.
+func (c *Conn) endOrWatchUnlock(stop bool, err error) {
 	c.watch.buf.Release()
 	if stop {
 		c.endUnlock(&c.in, err)
