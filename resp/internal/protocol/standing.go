@@ -12,8 +12,8 @@ const DefaultUser = "default"
 // anything was sent, by how it was dialled. Replies to the client's commands do not change it.
 type Standing struct {
 	Asked     bool // the upstream was asked on this connection
-	LoggedIn  bool
-	RESP3     bool
+	LoggedIn  bool // with AUTH, when it was dialled, or as a user who needs no password
+	RESP3     bool // the upstream answers in RESP3; otherwise in RESP2, or it did not say
 	Mode      Mode
 	User      string // the user who is logged in; empty: unknown
 	WhyNoUser string // the upstream's answer if that has no user
