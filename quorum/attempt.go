@@ -157,9 +157,9 @@ func (a *attempt) expireLocked(r *round) (decided bool) {
 	return decided
 }
 
-// chooseLocked makes the fence of the largest number that a master counted, and reports whether a
-// majority counted this number: otherwise it has to be confirmed. With slots, only masters that
-// granted the slot of the majority take part.
+// chooseLocked makes the fence of the largest number among the grants that count, and reports
+// whether a majority granted with this number: otherwise it has to be confirmed. With slots, only
+// the grants of the majority's slot count.
 func (a *attempt) chooseLocked() (confirmed bool) {
 	a.leaveOtherSlotsLocked()
 	var exact int

@@ -9,9 +9,9 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// broadcast sends one operation to masters and tallies the answers in one round. It carries all
-// operations but acquires, raises, top-ups and fades. It lives until the last answer
-// is in, which may be long after its caller has the result.
+// broadcast sends one operation to masters and tallies the answers in one round. Acquires, raises,
+// top-ups, fades and the releases of failed attempts go without. It lives until the last answer is
+// in, which may be long after its caller has the result.
 type broadcast struct {
 	fleet   *fleet
 	op      wire.Op
@@ -26,7 +26,7 @@ type broadcast struct {
 
 var _ master.Receiver = (*broadcast)(nil)
 
-// newBroadcast returns a broadcast that has not been sent yet.
+// newBroadcast returns a broadcast that has not been sent yet. The caller may set the rule later.
 func (f *fleet) newBroadcast(op wire.Op, rule func(tally) verdict, waits patience) *broadcast {
 	x := &broadcast{fleet: f, op: op, waits: waits}
 	x.round.begin(rule, len(f.lanes))

@@ -227,7 +227,7 @@ func (n *intake) overloaded() bool {
 	return n.waiting > 0
 }
 
-// snapshot returns the load for operators, without that of this process.
+// snapshot returns the load for operators, without LateBy and LateAt.
 func (n *intake) snapshot() stat.Load {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// lateness is how late this process was, for want of processor time or as it was stopped.
+// lateness is how late this process was because it lacked processor time or was stopped.
 type lateness struct {
 	log   *zap.Logger
 	pulse deadline // shows lateness while no other deadline is due

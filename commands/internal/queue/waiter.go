@@ -31,7 +31,7 @@ type waiter struct {
 	queues []*waitQueue // of all its keys, without duplicates
 	joined time.Time
 	until  time.Time     // when it leaves; zero: it waits without limit
-	wakeUp chan struct{} // capacity 1: leads or invited has changed, or a key of its may be free
+	wakeUp chan struct{} // capacity 1: leads or invited has changed, or one of its keys may be free
 
 	// Guarded by Queues.mu.
 	leads   bool // it is first in all its queues, and remains so

@@ -57,7 +57,8 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 	return nil
 }
 
-// sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed.
+// sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed and no SET of the
+// token may still land.
 func (s *repairs) sendTopUp(st *status, q *queue, r *repair, now time.Time) {
 	e, over := s.pushTopUp(st, q, r, now)
 	switch {
