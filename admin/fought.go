@@ -82,7 +82,7 @@ func (f *fights) granted(l *stat.Lock) time.Duration {
 		return 0
 	}
 	for _, h := range f.holders(l.Key) {
-		if h.Fence == l.Fence && h.Until.IsZero() {
+		if h.Fence == uint64(l.Fence) && h.Until.IsZero() {
 			return h.TTL
 		}
 	}

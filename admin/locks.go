@@ -53,22 +53,23 @@ type lockReport struct {
 	Hex     string       `json:"hex"` // the bytes of the key
 	Key     string       `json:"key"`
 	Mode    string       `json:"mode"`
-	Holders int          `json:"holders"`
+	Holders int64        `json:"holders"`
 	Owner   string       `json:"owner"`
-	Fence   string       `json:"fence"` // too large for a number in JavaScript
-	Held    int          `json:"held"`
+	Fence   int64        `json:"fence,string"` // too large for a number in JavaScript
+	Held    int64        `json:"held"`
 	TTL     int64        `json:"ttl_ms"`         // negative: it never ends
 	Granted int64        `json:"granted_ttl_ms"` // by LOCK or the last EXTEND; 0: not known
 	Age     *int64       `json:"age_ms"`
-	Waiting int          `json:"waiting"`
+	Waiting int64        `json:"waiting"`
 	Slots   []slotReport `json:"slots,omitempty"`
 	Adopted bool         `json:"adopted,omitempty"`
 }
 
+// slotReport is a stat.Slot with the names and the fence of a lockReport.
 type slotReport struct {
-	Slot  int    `json:"slot"`
+	Slot  int64  `json:"slot"`
+	Fence int64  `json:"fence,string"`
 	Owner string `json:"owner"`
-	Fence string `json:"fence"`
 	TTL   int64  `json:"ttl_ms"`
 }
 
@@ -185,15 +186,14 @@ func (p *lockPage) add(found *stat.LockPage, granted func(*stat.Lock) time.Durat
 
 func lockReportOf(l *stat.Lock) lockReport {
 	r := lockReport{Hex: hex.EncodeToString([]byte(l.Key)), Key: plain.Escape(l.Key), Mode: l.Mode, Adopted: l.Adopted,
-		Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10),
-		Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+		Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: l.Fence, Held: l.Held, TTL: l.TTL, Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age
 	}
 	for _, slot := range l.Slots {
-		r.Slots = append(r.Slots, slotReport{slot.Slot, plain.Escape(slot.Owner),
-			strconv.FormatUint(slot.Fence, 10), slot.TTL.Milliseconds()})
+		slot.Owner = plain.Escape(slot.Owner)
+		r.Slots = append(r.Slots, slotReport(slot))
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 const (
@@ -158,20 +159,12 @@ type clientsReport struct {
 }
 
 type masterReport struct {
-	Name        string  `json:"name"`
-	State       string  `json:"state"`
-	Reason      string  `json:"reason"`
-	Since       int64   `json:"since_ms"`
-	VotesIn     int64   `json:"votes_in_ms"`
-	RTT         float64 `json:"rtt_ms"`
-	Grants      uint64  `json:"grants"`
-	Refusals    uint64  `json:"refusals"`
-	Errors      uint64  `json:"errors"`
-	Lost        uint64  `json:"lost"`
-	Quarantines uint64  `json:"quarantines"`
-	Strays      uint64  `json:"strays"`
-	Late        uint64  `json:"late"`
-	Slow        bool    `json:"slow"` // the reason says how slow
+	*stat.Master
+	Reason  string  `json:"reason"`
+	Since   int64   `json:"since_ms"`
+	VotesIn int64   `json:"votes_in_ms"`
+	RTT     float64 `json:"rtt_ms"`
+	Slow    bool    `json:"slow"` // the reason says how slow
 }
 
 type upstreamReport struct {
@@ -205,8 +198,7 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	for i := range state.Masters {
 		m := &state.Masters[i]
 		is := m.Report(now)
-		r.Masters = append(r.Masters, masterReport{is.Address, is.State, is.Reason, is.Since, is.VotesIn,
-			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays, m.Late, m.IsSlow()})
+		r.Masters = append(r.Masters, masterReport{m, is.Reason, is.Since, is.VotesIn, millis(m.RTT), m.IsSlow()})
 	}
 	data, err := json.Marshal(&r)
 	if err != nil { // a report has no value that cannot be encoded

@@ -218,7 +218,7 @@ func readUntilPong(c net.Conn) (string, error) {
 // TestSlotsReply: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no other has any.
 func TestSlotsReply(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
-	slots := []stat.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: time.Second}, {Slot: 3, Fence: 9, TTL: 2 * time.Second}}
+	slots := []stat.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: 1000}, {Slot: 3, Fence: 9, TTL: 2000}}
 	const (
 		head = "held :3 masters :5 ttl :2000 fence :9 owner  waiting :0 "
 		list = " slots *2 *8 slot :0 fence :7 owner me ttl :1000 *8 slot :3 fence :9 owner  ttl :2000"

@@ -60,8 +60,7 @@ func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 
 // writeLock writes the map for one lock: with its key first if withKey.
 func (c *call) writeLock(l *stat.Lock, withKey bool) {
-	r := l.Report()
-	fields, more := r.Fields(), 0
+	fields, more := l.Fields(), 0
 	if !withKey {
 		fields = fields[1:]
 	}
@@ -75,9 +74,9 @@ func (c *call) writeLock(l *stat.Lock, withKey bool) {
 	}
 	if limited {
 		c.writeBulk("slots")
-		c.writeArray(len(r.Slots))
-		for i := range r.Slots {
-			c.writeFields(r.Slots[i].Fields(), 0)
+		c.writeArray(len(l.Slots))
+		for i := range l.Slots {
+			c.writeFields(l.Slots[i].Fields(), 0)
 		}
 	}
 }

@@ -55,9 +55,9 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string, coun
 // lockOf returns a lock for operators and for clients that ask. waiting is how many clients wait for
 // it.
 func lockOf(info *quorum.Info, waiting int) stat.Lock {
-	return stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
-		Fence: info.Fence, Held: info.Held, Masters: info.Masters, TTL: info.TTL, Waiting: waiting, Slots: info.Slots,
-		Adopted: info.Adopted, Type: info.Type}
+	return stat.Lock{Key: info.Key, Held: int64(info.Held), Masters: int64(info.Masters), TTL: info.TTL.Milliseconds(),
+		Fence: int64(info.Fence), Owner: info.Owner, Waiting: int64(waiting), Mode: info.Mode.String(),
+		Holders: int64(info.Holders), Slots: info.Slots, Type: info.Type, Adopted: info.Adopted}
 }
 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow

@@ -59,8 +59,8 @@ func (o *operators) Why(ctx context.Context, key string) (stat.Why, error) {
 		w.Mode, w.Type, w.Held, w.Holders = info.Mode.String(), plain.Escape(info.Type), info.Held, info.Holders
 		w.Fence, w.Owner, w.TTL = info.Fence, plain.Escape(info.Owner), wholeMillis(info.TTL)
 		for _, s := range info.Slots {
-			w.Slots = append(w.Slots, stat.WhySlot{Slot: s.Slot, Fence: s.Fence, Owner: plain.Escape(s.Owner),
-				TTL: wholeMillis(s.TTL)})
+			s.Owner = plain.Escape(s.Owner)
+			w.Slots = append(w.Slots, stat.WhySlot(s))
 		}
 	}
 	o.whyVoters(&w, &v)

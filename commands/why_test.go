@@ -152,7 +152,7 @@ var adviceCases = []struct {
 		"No lock can be granted"},
 	{"a full limit", func(v *quorum.View) {
 		v.Info.Mode, v.Info.Holders = quorum.Limited, 2
-		v.Info.Slots = []stat.Slot{{Slot: 0, TTL: 2 * time.Second}, {Slot: 1, TTL: time.Second}}
+		v.Info.Slots = []stat.Slot{{Slot: 0, TTL: 2000}, {Slot: 1, TTL: 1000}}
 	}, "Slot 1 is the first to end, unless it is extended. LOCK with a LIMIT over 2 can", "free it"},
 	{"readers", func(v *quorum.View) { v.Info.Mode, v.Info.Holders = quorum.Shared, 2 },
 		"To free it while its holders may still work: LOCKPROXY RELEASE job", ""},

@@ -39,7 +39,7 @@ type Info struct {
 	Type string
 	// Holders is the number of holders.
 	Holders int
-	// Slots are the taken slots of a Limited lock, in order.
+	// Slots are the taken slots of a Limited lock, in order, each with its own fence, owner and ttl.
 	Slots []stat.Slot
 }
 

@@ -185,9 +185,10 @@ func slotsOf(all []*tallied, maj int) (slots []stat.Slot) {
 	for _, t := range all {
 		if t.masters >= maj {
 			owner, _ := label(t.Owner)
-			slots = append(slots, stat.Slot{Slot: t.Slot, Fence: t.Fence, Owner: owner, TTL: t.ttl(maj)})
+			slots = append(slots, stat.Slot{Slot: int64(t.Slot), Fence: int64(t.Fence), Owner: owner,
+				TTL: t.ttl(maj).Milliseconds()})
 		}
 	}
-	slices.SortFunc(slots, func(a, b stat.Slot) int { return a.Slot - b.Slot })
+	slices.SortFunc(slots, func(a, b stat.Slot) int { return int(a.Slot - b.Slot) })
 	return slots
 }

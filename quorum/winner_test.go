@@ -71,7 +71,7 @@ func TestWinnerFence(t *testing.T) {
 				}
 			}
 			info, _ := winner(values)
-			if info.Fence != c.want || c.ofSlots && info.Slots[0].Fence != c.want {
+			if info.Fence != c.want || c.ofSlots && info.Slots[0].Fence != int64(c.want) {
 				t.Errorf("%+v, want the fence %d", info, c.want)
 			}
 		})

@@ -22,29 +22,32 @@ const (
 // States returns all states of a master.
 func States() []State { return []State{StateVoting, StateQuarantined, StateDown, StateRefused} }
 
-// Master is the status of one master. Counters only grow.
+// Master is the status of one master. Counters only grow. Its JSON is part of an entry of the
+// operators' page, which adds the times.
 type Master struct {
-	Name    string
-	State   State
-	Reason  string        // why it does not vote, in plain words; empty while voting
-	Since   time.Time     // of State
-	VotesIn time.Duration // until it votes; 0: not known
-	RunID   string        // of the server last reached; empty before the first
-	RTT     time.Duration // of the last PING, one a second; 0 before the first
-	Ahead   time.Duration // the master's clock less ours
-	Slow    time.Duration // how long its latest late answer took; 0 while it answers in time. A slow master still votes
+	Name    string        `json:"name"`
+	State   State         `json:"state"`
+	Reason  string        `json:"reason"` // why it does not vote, in plain words; empty while voting
+	Since   time.Time     `json:"-"`      // of State
+	VotesIn time.Duration `json:"-"`      // until it votes; 0: not known
+	RunID   string        `json:"-"`      // of the server last reached; empty before the first
+	RTT     time.Duration `json:"-"`      // of the last PING, one a second; 0 before the first
+	Ahead   time.Duration `json:"-"`      // the master's clock less ours
+	// Slow is the time that its latest late answer took; 0 while it answers in time. A slow master
+	// still votes.
+	Slow time.Duration `json:"-"`
 
-	Grants      uint64            // acquires granted
-	Refusals    uint64            // acquires refused because the key was there
-	Late        uint64            // answers to acquires that came long after the majority had decided
-	Errors      uint64            // error replies, all kinds
-	ByKind      map[string]uint64 // error replies by first word ("LOADING"); nil without any
-	Lost        uint64            // connections that broke while ready for work
-	Repairs     int               // repairs (releases and top-ups) that are not answered yet
-	Dropped     uint64            // repairs given up as there were too many
-	Unanswered  int               // requests on the lane that are not answered yet
-	Quarantines uint64            // how often this proxy saw it put in quarantine
-	Strays      uint64            // remains of failed or lost locks that were found on it and deleted
+	Grants      uint64            `json:"grants"`      // acquires granted
+	Refusals    uint64            `json:"refusals"`    // acquires refused because the key was there
+	Late        uint64            `json:"late"`        // acquires answered long after the majority
+	Errors      uint64            `json:"errors"`      // error replies, all kinds
+	ByKind      map[string]uint64 `json:"-"`           // Errors by first word ("LOADING"), or nil
+	Lost        uint64            `json:"lost"`        // connections that broke while ready for work
+	Repairs     int               `json:"-"`           // releases and top-ups not answered yet
+	Dropped     uint64            `json:"-"`           // Repairs given up: there were too many
+	Unanswered  int               `json:"-"`           // requests on the lane not answered yet
+	Quarantines uint64            `json:"quarantines"` // how often this proxy saw it quarantined
+	Strays      uint64            `json:"strays"`      // remains of locks, found and deleted
 }
 
 // IsSlow reports whether the master votes, but later than the majority needs.

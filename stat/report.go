@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MasterReport is a Master as clients get it: an entry of LOCKPROXY MASTERS, of lockproxy status
-// and, but for a few names, of the operators' page.
+// MasterReport is a Master as clients get it: an entry of LOCKPROXY MASTERS and, as JSON, of
+// lockproxy status.
 type MasterReport struct {
 	Address  string `json:"address"`
 	State    string `json:"state"`
@@ -43,64 +43,14 @@ func (r *MasterReport) Fields() []Field {
 // IsSlow is Master.IsSlow.
 func (r *MasterReport) IsSlow() bool { return State(r.State) == StateVoting && r.Slow > 0 }
 
-// LockReport is a Lock as clients get it: the reply to LOCKINFO, and an entry of LOCKPROXY LOCKS and
-// of lockproxy status.
-type LockReport struct {
-	Key     string       `json:"key"`
-	Held    int64        `json:"held"`
-	Masters int64        `json:"-"`
-	TTL     int64        `json:"ttl"` // milliseconds; negative: for ever
-	Fence   int64        `json:"fence"`
-	Owner   string       `json:"owner"`
-	Waiting int64        `json:"waiting"`
-	Mode    string       `json:"mode"`
-	Holders int64        `json:"holders"`
-	Slots   []SlotReport `json:"slots,omitempty"`
-}
-
-// SlotReport is a Slot as clients get it.
-type SlotReport struct {
-	Slot  int64  `json:"slot"`
-	Fence int64  `json:"fence"`
-	Owner string `json:"owner"`
-	TTL   int64  `json:"ttl"` // as LockReport.TTL
-}
-
-// Report returns l for clients.
-func (l *Lock) Report() LockReport {
-	r := LockReport{Key: l.Key, Held: int64(l.Held), Masters: int64(l.Masters), TTL: l.TTL.Milliseconds(),
-		Fence: int64(l.Fence), Owner: l.Owner, Waiting: int64(l.Waiting), Mode: l.Mode, Holders: int64(l.Holders)}
-	for _, s := range l.Slots {
-		r.Slots = append(r.Slots, SlotReport{int64(s.Slot), int64(s.Fence), s.Owner, s.TTL.Milliseconds()})
-	}
-	return r
-}
-
-// Fields returns the fields in the order of the reply, without Slots. The key is the first; LOCKINFO
-// leaves it out.
-func (r *LockReport) Fields() []Field {
-	return []Field{
-		{Name: "key", Text: &r.Key}, {Name: "held", Number: &r.Held}, {Name: "masters", Number: &r.Masters},
-		{Name: "ttl", Number: &r.TTL}, {Name: "fence", Number: &r.Fence}, {Name: "owner", Text: &r.Owner},
-		{Name: "waiting", Number: &r.Waiting}, {Name: "mode", Text: &r.Mode}, {Name: "holders", Number: &r.Holders},
-	}
-}
-
-// Fields returns the fields in the order of the reply.
-func (r *SlotReport) Fields() []Field {
-	return []Field{{Name: "slot", Number: &r.Slot}, {Name: "fence", Number: &r.Fence},
-		{Name: "owner", Text: &r.Owner}, {Name: "ttl", Number: &r.TTL}}
-}
-
-// Field is a field of a report: a text or a number.
+// Field is a field of a reply: a text or a number.
 type Field struct {
 	Name   string
 	Text   *string
 	Number *int64
 }
 
-// SetFields sets the fields of a report from a reply. A field that is missing, or is no number, is
-// empty.
+// SetFields sets fields from a reply. A field that is missing, or is no number, is empty.
 func SetFields(fields []Field, values map[string]string) {
 	for _, f := range fields {
 		if f.Text != nil {

@@ -71,10 +71,10 @@ func (w *Why) Free() (n int) {
 // Needed is the majority of the masters.
 func (w *Why) Needed() int { return w.Masters/2 + 1 }
 
-// WhySlot is a taken slot of a lock with LIMIT.
+// WhySlot is a Slot whose TTL has the unit in its name.
 type WhySlot struct {
-	Slot  int    `json:"slot"`
-	Fence uint64 `json:"fence"`
+	Slot  int64  `json:"slot"`
+	Fence int64  `json:"fence"`
 	Owner string `json:"owner"`
 	TTL   int64  `json:"ttl_ms"`
 }

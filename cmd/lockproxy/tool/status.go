@@ -54,7 +54,7 @@ type status struct {
 	Spare    int                 `json:"spare_masters"` // that may fail; slow ones do not count
 	Lateness string              `json:"lateness,omitempty"`
 	Masters  []stat.MasterReport `json:"masters"`
-	Locks    []stat.LockReport   `json:"locks"`
+	Locks    []stat.Lock         `json:"locks"`
 	MoreLock bool                `json:"more_locks"`
 	LocksErr string              `json:"locks_error,omitempty"`
 
@@ -177,7 +177,7 @@ func askMasters(ctx context.Context, c *client) (masters []stat.MasterReport, vo
 // askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
 // no error.
 func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
-	s.Locks = []stat.LockReport{}
+	s.Locks = []stat.Lock{}
 	for cursor := "0"; ; {
 		r, err := c.ask(ctx, "LOCKPROXY", "LOCKS", cursor, "COUNT", "100")
 		switch {
@@ -238,14 +238,14 @@ func integer(s string) int64 {
 func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 
 // lockOf reads one map of LOCKPROXY LOCKS.
-func lockOf(entry reply) (l stat.LockReport) {
+func lockOf(entry reply) (l stat.Lock) {
 	stat.SetFields(l.Fields(), entry.Fields())
 	for i := 0; i+1 < len(entry.Elems); i += 2 {
 		if entry.Elems[i].Text != "slots" {
 			continue
 		}
 		for _, fields := range entry.Elems[i+1].Elems {
-			var slot stat.SlotReport
+			var slot stat.Slot
 			stat.SetFields(slot.Fields(), fields.Fields())
 			l.Slots = append(l.Slots, slot)
 		}

@@ -105,7 +105,7 @@ func (s *status) writeLocks(b *strings.Builder) {
 
 // lockKind returns the mode of a lock, with the number of holders if there may be several. An older
 // proxy sends no mode.
-func lockKind(l *stat.LockReport) string {
+func lockKind(l *stat.Lock) string {
 	switch l.Mode {
 	case "shared", "limit":
 		return fmt.Sprintf("%s, %d", l.Mode, l.Holders)

@@ -163,7 +163,7 @@ func TestStatusShowsModeAndSlots(t *testing.T) {
 	text := func(s string) reply { return reply{Kind: '$', Text: s} }
 	list := func(all ...reply) reply { return reply{Kind: '*', Elems: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
-	s := &status{Masters: make([]stat.MasterReport, 3), Locks: []stat.LockReport{
+	s := &status{Masters: make([]stat.MasterReport, 3), Locks: []stat.Lock{
 		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
 		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"),
 			text("1"), text("slots"), list(slot))),

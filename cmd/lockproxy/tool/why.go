@@ -202,7 +202,7 @@ func (w *whyViewer) askInfo(ctx context.Context, c *client, a *whyAnswer) error 
 	case err != nil || r.Null:
 		return err
 	}
-	var l stat.LockReport
+	var l stat.Lock
 	info := r.Fields()
 	stat.SetFields(l.Fields(), info)
 	a.why.Held, a.why.Masters, a.why.TTL, a.why.Holders = int(l.Held), int(l.Masters), l.TTL, int(l.Holders)
