@@ -165,7 +165,17 @@ func (u *Upstream) connectTo(ctx context.Context, addr string) (net.Conn, error)
 	return conn, nil
 }
 
-// dialTLS opens a connection and, unless config is nil, speaks TLS on it.
+// HandshakeError is a failed TLS handshake with the upstream or a Sentinel.
+type HandshakeError struct{ Err error }
+
+// Error returns the error after "handshake: ".
+func (e *HandshakeError) Error() string { return "handshake: " + e.Err.Error() }
+
+// Unwrap returns the error of the handshake.
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// dialTLS opens a connection and, unless config is nil, speaks TLS on it. If the handshake fails,
+// the error is a *HandshakeError.
 func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), network,
 	addr string, config *tls.Config) (net.Conn, error) {
 	conn, err := dial(ctx, network, addr)
@@ -175,7 +185,7 @@ func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr s
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("handshake: %w", err)
+		return nil, &HandshakeError{err}
 	}
 	return secured, nil
 }

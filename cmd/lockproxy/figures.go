@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +171,7 @@ func dialKind(err error) string {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "dns"
 	}
-	if strings.Contains(err.Error(), "handshake: ") {
+	if _, ok := errors.AsType[*upstream.HandshakeError](err); ok {
 		return "tls"
 	}
 	return "other"

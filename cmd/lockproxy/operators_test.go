@@ -85,7 +85,7 @@ func TestDialKind(t *testing.T) {
 		{syscall.ENOENT, "refused"},
 		{&net.DNSError{Err: "no such host", IsNotFound: true}, "dns"}, {&upstream.ReplyError{Text: "WRONGPASS"}, "auth"},
 		{io.EOF, "closed"},
-		{fmt.Errorf("dial x: %w", fmt.Errorf("handshake: %w", errors.New("bad certificate"))), "tls"},
+		{fmt.Errorf("dial x: %w", &upstream.HandshakeError{Err: errors.New("bad certificate")}), "tls"},
 		{errors.New("what"), "other"},
 	} {
 		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
