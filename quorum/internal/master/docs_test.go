@@ -13,8 +13,9 @@ func TestDocsLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, limit := range map[string]int{"releases and top-ups under way to one master": maxUnanswered, "all commands that one master has not answered": maxHolders, "releases and top-ups kept for one master": maxRepairs} {
-		if want := fmt.Sprintf("\n| %s | %d,%03d", what, limit/1000, limit%1000); !strings.Contains(string(text), want) {
+	for what, limit := range map[string]int{"releases and top-ups under way to one master": maxUnanswered,
+		"commands that one master has not answered": maxHolders, "releases and top-ups kept for one master": maxRepairs} {
+		if want := fmt.Sprintf("\n* Limit: %d,%03d %s", limit/1000, limit%1000, what); !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
