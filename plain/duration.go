@@ -54,7 +54,7 @@ func ParseMillis[T ~string | ~[]byte](text T) (ms int64, ok bool) {
 	return ms, true
 }
 
-// parseDigits returns the number that begins at text[at], and where it ends.
+// parseDigits returns the number that begins at text[at], and the offset of its end.
 func parseDigits[T ~string | ~[]byte](text T, at int) (n int64, end int) {
 	for end = at; end < len(text) && '0' <= text[end] && text[end] <= '9'; end++ {
 		n = add(int64(text[end]-'0'), n, 10)

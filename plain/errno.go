@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Refused reports whether nothing listens at an address.
+// Refused reports whether an address has no listener.
 func Refused(err error) bool { return isAny(err, errnoRefused, syscall.ENOENT) }
 
 // Reset reports whether the other side reset or left a connection.

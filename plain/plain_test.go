@@ -22,7 +22,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestErrnos: sockets that refuse, reset or cannot be had are told apart on every system.
+// TestErrnos: on every system a refused connection, a reset one and a taken address are three
+// different errors.
 func TestErrnos(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

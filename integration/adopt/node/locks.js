@@ -1,4 +1,4 @@
-// Lock libraries for Node, as they come from npm. The protocol is in ../program_test.go.
+// Lock libraries for Node, unchanged from npm. The protocol is in ../program_test.go.
 "use strict";
 const readline = require("node:readline");
 const { Redis: Redis6 } = require("ioredis");

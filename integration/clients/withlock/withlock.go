@@ -80,7 +80,7 @@ func (ask Proxies) Do(ctx context.Context, key string, ttl, wait time.Duration,
 			renew()
 		}
 	}
-	if time.Since(start) > ttl/10 { // LOCK has waited: renew tells how much is left
+	if time.Since(start) > ttl/10 { // LOCK has waited: EXTEND for a fresh validity
 		renew()
 	} else {
 		hold(start, full[2])
