@@ -18,20 +18,20 @@ import (
 )
 
 // someState is a deployment with one master away.
-func someState() State {
-	return State{
+func someState() Snapshot {
+	return Snapshot{
 		Masters: []stat.Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond},
 			{Name: "10.0.0.2:6379", State: "voting"},
 			{Name: "10.0.0.3:6379", State: "quarantined", Reason: "restarted 2s ago, votes in 59s", VotesIn: 59 * time.Second,
 				Errors: 7, ByKind: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
-		Upstream: Upstream{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2}, Waiters: 4,
+		Upstream: UpstreamStatus{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2}, Waiters: 4,
 	}
 }
 
 // fixture is a server whose answers a test can change.
 type fixture struct {
-	*Server
-	state atomic.Pointer[State]
+	*Site
+	state atomic.Pointer[Snapshot]
 	asked atomic.Int64 // calls of Locks
 	found []stat.Lock
 	next  uint64
@@ -45,7 +45,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	state := someState()
 	f.state.Store(&state)
 	o := Options{Meter: NewMeter([]string{"string", "other"}), Version: "v1", Started: time.Now(),
-		State:   func() State { return *f.state.Load() },
+		State:   func() Snapshot { return *f.state.Load() },
 		Waiting: func(int) []stat.Waiting { return []stat.Waiting{{Key: "a<b>", Clients: 4, Longest: time.Second}} },
 		Locks: func(_ context.Context, cursor uint64, match string, count int) (stat.LockPage, error) {
 			f.asked.Add(1)
@@ -56,7 +56,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	if change != nil {
 		change(&o)
 	}
-	f.Server = New(o)
+	f.Site = New(o)
 	t.Cleanup(func() { f.Close(context.Background()) })
 	return f
 }
@@ -159,7 +159,7 @@ func TestReadyIsAboutTheRelay(t *testing.T) {
 }
 
 // slowState has three masters that vote, the last of them slow. The proxy is busy and was late.
-func slowState() State {
+func slowState() Snapshot {
 	s := someState()
 	s.Masters[2] = stat.Master{Name: "10.0.0.3:6379", State: stat.StateVoting, Slow: 62 * time.Millisecond, Late: 9}
 	s.Load = stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7, LateBy: 2 * time.Second,

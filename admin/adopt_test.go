@@ -41,16 +41,16 @@ func TestAdoptedEventsAreCounted(t *testing.T) {
 // TestReportShowsRefusals: the report lists the refusals of the lock listener; null without one.
 func TestReportShowsRefusals(t *testing.T) {
 	now := time.Now()
-	refusals := func() []stat.Refusal {
-		return []stat.Refusal{{Reason: "script", SHA1: "ab", Text: "ERR unknown", Library: "a<b>\n", Count: 3,
+	refusals := func() []stat.RefusedKind {
+		return []stat.RefusedKind{{Reason: "script", SHA1: "ab", Text: "ERR unknown", Library: "a<b>\n", Count: 3,
 			Client: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7}, Last: now.Add(-2 * time.Second)}}
 	}
 	for name, c := range map[string]struct {
-		refusals func() []stat.Refusal
+		refusals func() []stat.RefusedKind
 		want     string
 	}{
 		"no lock listener": {nil, "null"},
-		"no refusal":       {func() []stat.Refusal { return nil }, "[]"},
+		"no refusal":       {func() []stat.RefusedKind { return nil }, "[]"},
 		"one": {refusals, `[{"reason":"script","sha1":"ab","text":"ERR unknown","library":"a\u003cb\u003e\\n",` +
 			`"client":"10.0.0.1:7","count":3,"ago_ms":2000}]`},
 	} {

@@ -14,7 +14,7 @@ const namespace = "lockproxy"
 
 // Registry holds all metrics: those of m, those read from state at each scrape, and those of Go
 // and the process.
-func Registry(m *Meter, state func() State, version string) *prometheus.Registry {
+func Registry(m *Meter, state func() Snapshot, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.all...)
 	r.MustRegister(&collector{state}, collectors.NewGoCollector(),
@@ -27,8 +27,8 @@ func Registry(m *Meter, state func() State, version string) *prometheus.Registry
 	return r
 }
 
-// collector reads State.
-type collector struct{ state func() State }
+// collector reads a Snapshot.
+type collector struct{ state func() Snapshot }
 
 var _ prometheus.Collector = (*collector)(nil)
 
@@ -47,84 +47,84 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 }
 
-type number interface{ int | uint64 | float64 }
+type numeric interface{ int | uint64 | float64 }
 
-func gauge[N number](name, help string, value func(*State) N) metric[State] {
+func gauge[N numeric](name, help string, value func(*Snapshot) N) metric[Snapshot] {
 	return newMetric(prometheus.GaugeValue, desc(name, help), value)
 }
 
-func counter(name, help string, value func(*State) uint64) metric[State] {
+func counter(name, help string, value func(*Snapshot) uint64) metric[Snapshot] {
 	return newMetric(prometheus.CounterValue, desc(name, help), value)
 }
 
-func newMetric[T any, N number](kind prometheus.ValueType, d *prometheus.Desc, value func(*T) N) metric[T] {
+func newMetric[T any, N numeric](kind prometheus.ValueType, d *prometheus.Desc, value func(*T) N) metric[T] {
 	return metric[T]{d, kind, func(of *T) float64 { return float64(value(of)) }}
 }
 
-var metrics = []metric[State]{
-	gauge("clients", "Clients connected.", func(s *State) int { return s.Traffic.Clients }),
+var metrics = []metric[Snapshot]{
+	gauge("clients", "Clients connected.", func(s *Snapshot) int { return s.Traffic.Clients }),
 	counter("client_connections_total", "Connections of clients that were served.",
-		func(s *State) uint64 { return s.Traffic.Accepted }),
+		func(s *Snapshot) uint64 { return s.Traffic.Accepted }),
 	counter("client_connections_refused_total",
 		"Connections of clients that were turned away: max-clients, or the proxy was ending.",
-		func(s *State) uint64 { return s.Traffic.Refused }),
+		func(s *Snapshot) uint64 { return s.Traffic.Refused }),
 	counter("client_received_bytes_total", "Bytes from clients.",
-		func(s *State) uint64 { return s.Traffic.Received }),
+		func(s *Snapshot) uint64 { return s.Traffic.Received }),
 	counter("client_sent_bytes_total", "Bytes to clients.",
-		func(s *State) uint64 { return s.Traffic.Sent }),
+		func(s *Snapshot) uint64 { return s.Traffic.Sent }),
 	counter("relayed_commands_total", "Commands relayed to the upstream.",
-		func(s *State) uint64 { return s.Traffic.Commands }),
+		func(s *Snapshot) uint64 { return s.Traffic.Commands }),
 	gauge("relayed_commands_unanswered", "Commands relayed and not answered yet, blocking ones included.",
-		func(s *State) uint64 { return s.Traffic.Unanswered }),
+		func(s *Snapshot) uint64 { return s.Traffic.Unanswered }),
 	counter("upstream_markers_total",
 		"Markers sent to the upstream to ask who a connection is, each of which its errorstat_ERR counts.",
-		func(s *State) uint64 { return s.Traffic.Markers }),
+		func(s *Snapshot) uint64 { return s.Traffic.Markers }),
 	gauge("upstream_connections", "Connections to the upstream.",
-		func(s *State) int { return s.Traffic.Upstreams }),
+		func(s *Snapshot) int { return s.Traffic.Upstreams }),
 	gauge("upstream_up", "Whether the upstream answered the last PING.",
-		func(s *State) float64 { return oneIf(s.Upstream.Up) }),
+		func(s *Snapshot) float64 { return oneIf(s.Upstream.Up) }),
 	gauge("upstream_round_trip_seconds", "Round trip of the last PING to the upstream.",
-		func(s *State) float64 { return s.Upstream.RTT.Seconds() }),
-	gauge("waiters", "Clients that wait for a lock.", func(s *State) int { return s.Waiters }),
+		func(s *Snapshot) float64 { return s.Upstream.RTT.Seconds() }),
+	gauge("waiters", "Clients that wait for a lock.", func(s *Snapshot) int { return s.Waiters }),
 	gauge("waited_keys", "Keys that clients wait for.",
-		func(s *State) int { return s.WaitedKeys }),
+		func(s *Snapshot) int { return s.WaitedKeys }),
 	gauge("longest_wait_seconds", "How long the client that has waited longest for a lock has waited; 0: none waits.",
-		func(s *State) float64 { return s.LongestWait.Seconds() }),
+		func(s *Snapshot) float64 { return s.LongestWait.Seconds() }),
 	gauge("followers", "Clients that wait in LOCKINFO for another holder of a lock.",
-		func(s *State) int { return s.Followers }),
+		func(s *Snapshot) int { return s.Followers }),
 	gauge("session_locks", "Locks that are renewed for the connection they belong to.",
-		func(s *State) int { return s.SessionLocks }),
-	gauge("masters", "Masters in the settings.", func(s *State) int { return len(s.Masters) }),
+		func(s *Snapshot) int { return s.SessionLocks }),
+	gauge("masters", "Masters in the settings.", func(s *Snapshot) int { return len(s.Masters) }),
 	gauge("masters_needed", "Masters that make a majority.",
-		func(s *State) int { return s.votes().Needed() }),
-	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.votes().Voting }),
+		func(s *Snapshot) int { return s.votes().Needed() }),
+	gauge("masters_voting", "Masters that vote.", func(s *Snapshot) int { return s.votes().Voting }),
 	gauge("masters_spare", "Masters that may fail while those that answer in time still make a majority; under 0 they "+
 		"do not.",
-		func(s *State) int { return s.votes().Spare() }),
+		func(s *Snapshot) int { return s.votes().Spare() }),
 	gauge("locks_unsent", "LOCKs that wait until they can be sent to the masters.",
-		func(s *State) int { return s.Load.Waiting }),
+		func(s *Snapshot) int { return s.Load.Waiting }),
 	gauge("locks_undecided", "LOCKs that are sent to the masters and not decided.",
-		func(s *State) int { return s.Load.Running }),
+		func(s *Snapshot) int { return s.Load.Running }),
 	gauge("lock_window", "LOCKs that may be sent and not decided at a time; it follows the capacity of the masters.",
-		func(s *State) int { return s.Load.Window }),
+		func(s *Snapshot) int { return s.Load.Window }),
 	counter("lock_queue_timeouts_total", "LOCKs that waited for queue-timeout and were never sent.",
-		func(s *State) uint64 { return s.Load.TimedOut }),
+		func(s *Snapshot) uint64 { return s.Load.TimedOut }),
 	gauge("late_seconds", "How late the proxy was when it last was, for want of processor time; 0: never.",
-		func(s *State) float64 { return s.Load.LateBy.Seconds() }),
+		func(s *Snapshot) float64 { return s.Load.LateBy.Seconds() }),
 	gauge("late_timestamp_seconds", "When the proxy was last late; 0: never.", lateAt),
 	gauge("draining", "Whether the proxy is ending.",
-		func(s *State) float64 { return oneIf(s.Draining) }),
+		func(s *Snapshot) float64 { return oneIf(s.Draining) }),
 }
 
 // lateAt returns when the process was last late, in seconds since 1970.
-func lateAt(s *State) float64 {
+func lateAt(s *Snapshot) float64 {
 	if s.Load.LateAt.IsZero() {
 		return 0
 	}
 	return float64(s.Load.LateAt.UnixMilli()) / 1000
 }
 
-func masterGauge[N number](name, help string, value func(*stat.Master) N) metric[stat.Master] {
+func masterGauge[N numeric](name, help string, value func(*stat.Master) N) metric[stat.Master] {
 	return newMetric(prometheus.GaugeValue, desc(name, help, "master"), value)
 }
 

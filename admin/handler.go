@@ -13,7 +13,7 @@ import (
 )
 
 // handler serves every address.
-func (s *Server) handler() http.Handler {
+func (s *Site) handler() http.Handler {
 	mux, profiles := http.NewServeMux(), atMost(maxProfiles)
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Registry: s.registry})
 	mux.HandleFunc("GET /healthz", s.healthz)
@@ -61,7 +61,7 @@ func atMost(n int) func(http.HandlerFunc) http.Handler {
 
 // guard sets the headers of every answer, and refuses requests that a page of another site makes a
 // browser send.
-func (s *Server) guard(next http.Handler) http.Handler {
+func (s *Site) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -99,7 +99,7 @@ func localName(host string) bool {
 }
 
 // protect asks for the token.
-func (s *Server) protect(next http.Handler) http.Handler {
+func (s *Site) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.known(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="lockproxy", charset="UTF-8"`)
@@ -111,7 +111,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 }
 
 // known reports whether r shows the token, if one is set. The comparison takes constant time.
-func (s *Server) known(r *http.Request) bool {
+func (s *Site) known(r *http.Request) bool {
 	token := s.o.Token()
 	if token == "" {
 		return true
@@ -126,14 +126,14 @@ func (s *Server) known(r *http.Request) bool {
 }
 
 // healthz answers ok.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+func (s *Site) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))
 }
 
 // readyz reports whether commands are relayed: the upstream answers. With ?locks a majority of the
 // masters must be able to vote, too. Clients with the token see the reasons.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+func (s *Site) readyz(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	for name := range asked {
 		if name != "locks" {

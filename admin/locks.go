@@ -115,7 +115,7 @@ func waitingReports(all []stat.Waiting) []waitingReport {
 
 // listLocks serves GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern;
 // any other is part of the key.
-func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
+func (s *Site) listLocks(w http.ResponseWriter, r *http.Request) {
 	search, cursorText := r.FormValue("search"), r.FormValue("cursor")
 	cursor, err := uint64(0), error(nil)
 	if cursorText != "" {
@@ -151,7 +151,7 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 }
 
 // askLocks asks the masters for pages until there are enough locks to show.
-func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
+func (s *Site) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	page := lockPage{Locks: []lockReport{}, Quorum: true}

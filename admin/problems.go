@@ -35,14 +35,14 @@ type problem struct {
 }
 
 // problems lists the faults, the worst first. waits are the keys with the longest waits.
-func (s *State) problems(waits []stat.Waiting, drops map[string]uint64, now time.Time) []problem {
+func (s *Snapshot) problems(waits []stat.Waiting, drops map[string]uint64, now time.Time) []problem {
 	list := slices.Concat(s.proxyProblems(now), s.quorumProblems(), s.masterProblems(drops), s.waitProblems(waits))
 	slices.SortStableFunc(list, func(a, b problem) int { return cmp.Compare(a.Tone, b.Tone) })
 	return append([]problem{}, list...)
 }
 
 // proxyProblems are about this process and the upstream.
-func (s *State) proxyProblems(now time.Time) (list []problem) {
+func (s *Snapshot) proxyProblems(now time.Time) (list []problem) {
 	if s.Draining {
 		list = append(list, problem{Tone: "warn", Text: "This proxy is ending: it takes no new clients.",
 			Do: "Its clients connect to another proxy, or to this one after its restart. If nobody wanted that, its log " +
@@ -68,7 +68,7 @@ func (s *State) proxyProblems(now time.Time) (list []problem) {
 }
 
 // quorumProblems are about the number of masters that vote.
-func (s *State) quorumProblems() []problem {
+func (s *Snapshot) quorumProblems() []problem {
 	switch v := s.votes(); {
 	case !v.Majority():
 		return []problem{{Tone: "bad", Alert: "LockproxyNoQuorum",
@@ -84,7 +84,7 @@ func (s *State) quorumProblems() []problem {
 
 // masterProblems are about single masters. Masters with the same next step share one. drops counts
 // the repairs that were dropped a while ago.
-func (s *State) masterProblems(drops map[string]uint64) (list []problem) {
+func (s *Snapshot) masterProblems(drops map[string]uint64) (list []problem) {
 	add := func(tone, text, do, alert string) {
 		same := func(p problem) bool { return p.Do == do }
 		if i := slices.IndexFunc(list, same); i >= 0 {
@@ -133,7 +133,7 @@ func masterAdvice(m *stat.Master) (do, alert string) {
 }
 
 // waitProblems are about clients that wait for locks.
-func (s *State) waitProblems(waits []stat.Waiting) (list []problem) {
+func (s *Snapshot) waitProblems(waits []stat.Waiting) (list []problem) {
 	if s.Waiters > manyWaiters {
 		list = append(list, problem{Tone: "warn", Text: fmt.Sprintf("%d clients wait for locks.", s.Waiters),
 			Alert: "LockproxyWaiters",

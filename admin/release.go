@@ -23,12 +23,12 @@ const (
 )
 
 // operator is who sends a request that protect has let through.
-func (s *Server) operator(client net.Addr) stat.Operator {
+func (s *Site) operator(client net.Addr) stat.Operator {
 	return stat.Operator{Client: client, Unix: s.o.Unix, Token: s.o.Token() != ""}
 }
 
 // whyNoRelease returns the reason why the page may not release locks, or "" if it may.
-func (s *Server) whyNoRelease() string {
+func (s *Site) whyNoRelease() string {
 	if s.o.Release == nil {
 		return "not here"
 	}
@@ -42,7 +42,7 @@ func (s *Server) whyNoRelease() string {
 // {"freed": true}, or false if there was no such lock any more. The key is in hex because JSON
 // strings cannot hold arbitrary bytes. Two checks refuse pages of other sites: the browser names
 // the origin of a request, and only this page can send the header.
-func (s *Server) release(w http.ResponseWriter, r *http.Request) {
+func (s *Site) release(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(pageHeader) == "" || r.Header.Get("Content-Type") != "application/json" {
 		text := "a release needs the header " + pageHeader + " and a body of application/json"
 		http.Error(w, text, http.StatusForbidden)

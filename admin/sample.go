@@ -45,12 +45,12 @@ type sampler struct {
 
 func newSampler(m *Meter, now time.Time) *sampler {
 	s := &sampler{m: m, last: now}
-	s.next(State{}, now)
+	s.next(Snapshot{}, now)
 	return s
 }
 
 // next returns the sample since the last call.
-func (s *sampler) next(state State, now time.Time) Sample {
+func (s *sampler) next(state Snapshot, now time.Time) Sample {
 	seconds := max(now.Sub(s.last).Seconds(), 0.001)
 	rate := func(last *float64, value float64) float64 {
 		d := (value - *last) / seconds

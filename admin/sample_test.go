@@ -28,7 +28,7 @@ func TestSampleCoversItsInterval(t *testing.T) {
 		m.Note(&stat.Event{Command: "lock", Outcome: "timeout", Wait: true, Took: time.Second})
 		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: true, Took: 150 * time.Millisecond})
 	}
-	got := s.next(State{Waiters: 9, Traffic: stat.Traffic{Commands: 50}}, start.Add(2*time.Second))
+	got := s.next(Snapshot{Waiters: 9, Traffic: stat.Traffic{Commands: 50}}, start.Add(2*time.Second))
 	if got.Granted != 51 || got.Taken != 2 || got.Errors != 1 || got.Commands != 25 || got.Waiters != 9 {
 		t.Errorf("got %+v", got)
 	}
@@ -49,7 +49,7 @@ func TestSampleCoversItsInterval(t *testing.T) {
 			}
 		})
 	}
-	quiet := s.next(State{Traffic: stat.Traffic{Commands: 50}}, start.Add(3*time.Second))
+	quiet := s.next(Snapshot{Traffic: stat.Traffic{Commands: 50}}, start.Add(3*time.Second))
 	if quiet.Granted != 0 || quiet.Errors != 0 || quiet.Commands != 0 || quiet.Lock50 != nil || quiet.Wait99 != nil {
 		t.Errorf("a quiet second is %+v", quiet)
 	}

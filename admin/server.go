@@ -17,7 +17,7 @@ import (
 	"lockproxy/stat"
 )
 
-// Options configure a Server. Meter, State, Waiting, Locks and Why are required. Functions must be safe for
+// Options configure a Site. Meter, State, Waiting, Locks and Why are required. Functions must be safe for
 // concurrent use.
 type Options struct {
 	Meter   *Meter
@@ -26,8 +26,8 @@ type Options struct {
 	Host    string   // the machine of this proxy
 	Listen  []string // where clients connect to it
 
-	// State is called every second and for every scrape.
-	State func() State
+	// Snapshot is called every second and for every scrape.
+	State func() Snapshot
 	// Waiting returns the keys with the longest waits and those with the most waiting clients, at
 	// most limit. It is called every second while a page is open.
 	Waiting func(limit int) []stat.Waiting
@@ -38,7 +38,7 @@ type Options struct {
 	Why func(ctx context.Context, key string) (stat.Why, error)
 	// Refusals returns what the lock listener has refused. It is called every second while a page is
 	// open. Nil: there is no such listener.
-	Refusals func() []stat.Refusal
+	Refusals func() []stat.RefusedKind
 	// MayRelease says whether Release would do anything. It never blocks.
 	MayRelease func(by stat.Operator) error
 	// Release frees the lock of key, if its fence is still that one or 0, and reports whether
@@ -60,7 +60,7 @@ type Options struct {
 	Log      *zap.Logger // nil: none
 }
 
-// MaxConnections is how many connections a Server has at a time. It closes one for each further.
+// MaxConnections is how many connections a Site has at a time. It closes one for each further.
 const MaxConnections = 128
 
 // Further limits of one server. Operators are few.
@@ -74,8 +74,8 @@ const (
 	maxBody       = 64 << 10
 )
 
-// Server serves operators. The caller closes it.
-type Server struct {
+// Site serves operators. The caller closes it.
+type Site struct {
 	o        Options
 	http     *http.Server
 	registry *prometheus.Registry
@@ -89,7 +89,7 @@ type Server struct {
 }
 
 // New returns a server that does not serve yet.
-func New(o Options) *Server {
+func New(o Options) *Site {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -99,7 +99,7 @@ func New(o Options) *Server {
 	if o.Explain == nil {
 		o.Explain = error.Error
 	}
-	s := &Server{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version),
+	s := &Site{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version),
 		whys: make(chan struct{}, maxWhys)}
 	s.locks.init()
 	s.stream.done = s.done
@@ -110,7 +110,7 @@ func New(o Options) *Server {
 }
 
 // Serve serves ln until Close, closes ln and returns nil. It may be called once.
-func (s *Server) Serve(ln net.Listener) error {
+func (s *Site) Serve(ln net.Listener) error {
 	s.wg.Go(s.sample)
 	few := newLimited(ln, MaxConnections)
 	s.http.ConnState, s.http.ConnContext, s.http.Handler = few.note, keepConn, few.whole(s.http.Handler)
@@ -121,7 +121,7 @@ func (s *Server) Serve(ln net.Listener) error {
 }
 
 // Close ends the streams and closes the listener. Running requests may go on until ctx ends.
-func (s *Server) Close(ctx context.Context) {
+func (s *Site) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.done) })
 	if s.http.Shutdown(ctx) != nil {
 		s.http.Close()
@@ -130,7 +130,7 @@ func (s *Server) Close(ctx context.Context) {
 }
 
 // sample makes a sample each second and publishes it.
-func (s *Server) sample() {
+func (s *Site) sample() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	samples := newSampler(s.o.Meter, time.Now())

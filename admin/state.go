@@ -8,11 +8,11 @@ import (
 	"lockproxy/stat"
 )
 
-// State is the status of everything at one moment. Counters only grow. Names and reasons of
+// Snapshot is the status of everything at one moment. Counters only grow. Names and reasons of
 // masters are shown as they are.
-type State struct {
+type Snapshot struct {
 	Masters  []stat.Master
-	Upstream Upstream
+	Upstream UpstreamStatus
 	Traffic  stat.Traffic
 	Load     stat.Load
 	Draining bool // the proxy is ending
@@ -24,8 +24,8 @@ type State struct {
 	SessionLocks int           // locks that are renewed for their connection
 }
 
-// Upstream is the status of the upstream, by a PING each second.
-type Upstream struct {
+// UpstreamStatus is the status of the upstream, by a PING each second.
+type UpstreamStatus struct {
 	Name   string
 	Up     bool
 	Reason string        // why it is not up; empty while it is
@@ -33,11 +33,11 @@ type Upstream struct {
 }
 
 // votes counts the masters.
-func (s *State) votes() stat.Votes { return stat.CountVotes(s.Masters) }
+func (s *Snapshot) votes() stat.Votes { return stat.CountVotes(s.Masters) }
 
 // missing says what keeps the proxy from relaying commands, and with locks from granting locks, a
 // line each.
-func (s *State) missing(locks bool) (lines []string) {
+func (s *Snapshot) missing(locks bool) (lines []string) {
 	if s.Draining {
 		lines = append(lines, "the proxy is ending")
 	}

@@ -78,7 +78,7 @@ func (s *stream) leave(reports chan []byte) {
 
 // events serves the stream of server-sent events: first "history", the samples so far, then
 // "report" now and every second. A client reconnects a second after it broke.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+func (s *Site) events(w http.ResponseWriter, r *http.Request) {
 	reports, history, ok := s.stream.join()
 	if !ok {
 		w.Header().Set("Retry-After", "5")
@@ -176,7 +176,7 @@ type upstreamReport struct {
 	Unanswered  uint64  `json:"unanswered"`
 }
 
-func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
+func (s *Site) report(state *Snapshot, sample *Sample, now time.Time) []byte {
 	votes, waits := state.votes(), s.o.Waiting(shownWaiting)
 	r := report{
 		Now: now.UnixMilli(),
@@ -218,7 +218,7 @@ type refusalReport struct {
 	Ago     int64  `json:"ago_ms"`
 }
 
-func (s *Server) refusals(now time.Time) []refusalReport {
+func (s *Site) refusals(now time.Time) []refusalReport {
 	if s.o.Refusals == nil {
 		return nil
 	}

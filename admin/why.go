@@ -14,7 +14,7 @@ const (
 )
 
 // why serves GET /why?key=text: a stat.Why.
-func (s *Server) why(w http.ResponseWriter, r *http.Request) {
+func (s *Site) why(w http.ResponseWriter, r *http.Request) {
 	key := r.FormValue("key")
 	if len(key) == 0 || len(key) > maxKey {
 		http.Error(w, "want ?key= with 1 to 1024 bytes", http.StatusBadRequest)

@@ -17,7 +17,7 @@ import (
 )
 
 // parseProxy parses LOCKPROXY and its subcommand.
-func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
+func (p *argParser) parseProxy(argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
 	}
@@ -77,12 +77,12 @@ func errSubcommand(wrote string) error {
 // proxyArgs are the arguments of a subcommand of LOCKPROXY.
 type proxyArgs struct {
 	rest  [][]byte
-	page  page // of LOCKPROXY LOCKS
-	force bool // LOCKPROXY ADMIT with FORCE
+	page  pageArgs // of LOCKPROXY LOCKS
+	force bool     // LOCKPROXY ADMIT with FORCE
 }
 
-// page is the arguments of LOCKPROXY LOCKS.
-type page struct {
+// pageArgs is the arguments of LOCKPROXY LOCKS.
+type pageArgs struct {
 	cursor uint64
 	match  string // empty: all
 	count  int
@@ -94,7 +94,7 @@ var (
 )
 
 // parsePage parses cursor [MATCH pattern] [COUNT n].
-func parsePage(argv [][]byte) (p page, err error) {
+func parsePage(argv [][]byte) (p pageArgs, err error) {
 	p.count = 10
 	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
 		return p, errCursor
@@ -124,7 +124,7 @@ func parsePage(argv [][]byte) (p page, err error) {
 
 // operators run LOCKPROXY, and answer the page and the metrics of operators.
 type operators struct {
-	*settings
+	*sharedOptions
 	masterNames
 	permissions  *permissions
 	outcomes     *outcomes

@@ -15,15 +15,15 @@ import (
 // The lock listener: locks of programs whose libraries lock by SET and scripts. Package adopt makes
 // a command of a request, and adopter runs it on the masters.
 
-// Values releases, refreshes and reads locks by their value. *quorum.Values is one and documents
+// ValueLocks releases, refreshes and reads locks by their value. *quorum.Values is one and documents
 // the methods. They are as those of Locker.
-type Values interface {
+type ValueLocks interface {
 	ReleaseAsync(want quorum.ValueRequest, done func(held bool, err error))
 	RefreshAsync(want quorum.ValueRequest, done func(held bool, err error))
 	ReadAsync(key string, done func(quorum.Held, error))
 }
 
-var _ Values = (*quorum.Values)(nil)
+var _ ValueLocks = (*quorum.Values)(nil)
 
 // AdoptKeys are patterns of the keys that are locks at the lock listener.
 type AdoptKeys = adopt.Patterns
@@ -33,7 +33,7 @@ func ParseAdoptKeys(text string) (AdoptKeys, error) { return adopt.ParsePatterns
 
 // AdoptOptions configure the lock listener. Values is required.
 type AdoptOptions struct {
-	Values Values
+	Values ValueLocks
 	Keys   AdoptKeys
 	TTL    time.Duration // of a lock without an expiry; 0: such are refused
 	// Left calls each with the keys of the upstream that match a pattern of Keys, at least once
@@ -44,15 +44,15 @@ type AdoptOptions struct {
 // adopter runs the commands on lock keys.
 type adopter struct {
 	*lockCommands
-	parser   *parser
+	parser   *argParser
 	service  *Service
-	values   Values
+	values   ValueLocks
 	keys     AdoptKeys
 	table    *adopt.Table
-	refusals *refusals
+	refusals *listenerRefusals
 }
 
-func newAdopter(s *Service, locks *lockCommands, p *parser) *adopter {
+func newAdopter(s *Service, locks *lockCommands, p *argParser) *adopter {
 	o := s.opts.Adopt
 	if o == nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *Service) ServeAdopted(conn redcon.Conn, cmd redcon.Command) {
 // adoptedCall is a command on a lock key. The answer that decides writes the reply.
 type adoptedCall struct {
 	loopCall
-	how adopt.Command
+	how adopt.LockCommand
 	// decided gets the function that writes the reply, for the goroutine that waits for it. Nil:
 	// the callback of the masters writes the reply.
 	decided chan func()
@@ -113,9 +113,9 @@ type adoptedCall struct {
 
 // adoptedFacts is what events say about a command on a lock key.
 type adoptedFacts struct {
-	how     *adopt.Command // nil: not understood
-	refusal *adopt.Refusal // nil: not refused
-	renewed bool           // RefreshOrTake found the lock held with the value
+	how     *adopt.LockCommand // nil: not understood
+	refusal *adopt.Refusal     // nil: not refused
+	renewed bool               // RefreshOrTake found the lock held with the value
 	// a refresh left the lock less time than it had, as far as this proxy knows
 	shortened bool
 }
@@ -162,8 +162,8 @@ func (a *adopter) start(k *adoptedCall, cmd redcon.Command) (begun bool) {
 }
 
 // checks returns how the request of k is parsed.
-func (a *adopter) checks(k *adoptedCall) checks {
-	return checks{
+func (a *adopter) checks(k *adoptedCall) preconditions {
+	return preconditions{
 		inTransaction: func(argv [][]byte) error { return a.table.InTransaction(argv) },
 		parse: func(argv [][]byte) (args, error) {
 			how, err := a.parse(k.session, argv)
@@ -178,9 +178,9 @@ func (a *adopter) checks(k *adoptedCall) checks {
 
 // parse parses a request on a lock key. It refuses one that has lost bytes: its arguments may be
 // incomplete.
-func (a *adopter) parse(session *resp.Session, argv [][]byte) (adopt.Command, error) {
+func (a *adopter) parse(session *resp.Session, argv [][]byte) (adopt.LockCommand, error) {
 	if cut, _ := session.Cut(); cut {
-		return adopt.Command{}, a.table.TooLong(argv)
+		return adopt.LockCommand{}, a.table.TooLong(argv)
 	}
 	return a.table.Parse(argv)
 }

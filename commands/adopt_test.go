@@ -24,7 +24,7 @@ import (
 	"lockproxy/stat"
 )
 
-func (f *fakeLocker) values() Values { return (*fakeValues)(f) }
+func (f *fakeLocker) values() ValueLocks { return (*fakeValues)(f) }
 
 // fakeValues are the adopted locks of a fakeLocker: held says whether a value holds its lock.
 type fakeValues fakeLocker
@@ -414,8 +414,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	begun := time.Now()
 	for i := range 3 * maxRefusals {
 		at := begun.Add(time.Duration(i) * time.Second)
-		s.adopter.refusals.add(&stat.Refusal{Reason: "script", SHA1: fmt.Sprint(i), Count: 1, Last: at})
-		if first := s.adopter.refusals.add(&stat.Refusal{Reason: "ttl", Count: 1, Last: at}); first != (i == 0) {
+		s.adopter.refusals.add(&stat.RefusedKind{Reason: "script", SHA1: fmt.Sprint(i), Count: 1, Last: at})
+		if first := s.adopter.refusals.add(&stat.RefusedKind{Reason: "ttl", Count: 1, Last: at}); first != (i == 0) {
 			t.Fatalf("refusal %d: it is the first of its kind: %v", i, first)
 		}
 	}
@@ -424,7 +424,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	if len(all) != maxRefusals || last != fmt.Sprint(2*maxRefusals+1) {
 		t.Errorf("%d kinds are kept, down to %s", len(all), last)
 	}
-	ttl := slices.IndexFunc(all, func(r stat.Refusal) bool { return r.Reason == "ttl" })
+	ttl := slices.IndexFunc(all, func(r stat.RefusedKind) bool { return r.Reason == "ttl" })
 	if n := all[ttl].Count; n != 3*maxRefusals {
 		t.Errorf("%d refusals of one kind, want %d", n, 3*maxRefusals)
 	}

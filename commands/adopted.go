@@ -31,7 +31,7 @@ func (a *adopter) run(k *adoptedCall) {
 }
 
 // answer writes the reply that the library of k expects.
-func (k *adoptedCall) answer(outcome adopt.Outcome) {
+func (k *adoptedCall) answer(outcome adopt.Result) {
 	k.reply = k.how.Append(k.reply, outcome, k.session.RESP3())
 }
 
@@ -232,7 +232,7 @@ func (a *adopter) release(k *adoptedCall) {
 
 // fails replies that no lock has the value. Some libraries want to know whether there is a lock.
 func (a *adopter) fails(k *adoptedCall, outcome stat.Outcome) {
-	end := func(how adopt.Outcome) {
+	end := func(how adopt.Result) {
 		k.end(func() {
 			a.outcomes.count(&k.call, outcome)
 			k.answer(how)
@@ -259,5 +259,5 @@ func (a *adopter) read(k *adoptedCall, held quorum.Held, err error) {
 		return
 	}
 	a.outcomes.count(&k.call, stat.OutcomeOK)
-	k.reply = k.how.AppendRead(k.reply, adopt.Held(held), k.session.RESP3())
+	k.reply = k.how.AppendRead(k.reply, adopt.Holding(held), k.session.RESP3())
 }

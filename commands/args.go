@@ -45,14 +45,14 @@ const help = "help"
 // allKeys returns the keys that the command names.
 func (a *args) allKeys() []string { return append([]string{a.key}, a.keys...) }
 
-// parser parses commands. It knows the limits of their arguments.
-type parser struct{ *settings }
+// argParser parses commands. It knows the limits of their arguments.
+type argParser struct{ *sharedOptions }
 
 func errArity(name string) error {
 	return fmt.Errorf("ERR wrong number of arguments for '%s' command", name)
 }
 
-func (p *parser) parseKey(b []byte) (string, error) {
+func (p *argParser) parseKey(b []byte) (string, error) {
 	switch {
 	case len(b) == 0:
 		return "", errors.New("ERR invalid key: it is empty")
@@ -93,7 +93,7 @@ func validLabel(s string) bool {
 }
 
 // parseTTL parses the ttl of the command called name, and checks it against the limits.
-func (p *parser) parseTTL(name string, b []byte) (time.Duration, error) {
+func (p *argParser) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := plain.ParseMillis(b)
 	shortest, longest := p.now().MinTTL, p.opts.MaxTTL
 	if ok && ms > 0 && shortest.Milliseconds() <= ms && ms <= longest.Milliseconds() {

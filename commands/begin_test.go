@@ -236,7 +236,7 @@ func TestNotBegun(t *testing.T) {
 	for _, tt := range []struct {
 		what, send, want string
 		gate             fakeGate
-		permission       Permission
+		permission       Rights
 	}{
 		{"waits", "LOCK job 5000 WAIT 1s", token, fakeGate{}, nil},
 		{"asks the masters for more", "LOCKINFO job", "$-1", fakeGate{}, nil},
@@ -376,7 +376,7 @@ func wantNothingAfter(t *testing.T, late <-chan func(), r io.Reader, reply strin
 	}
 }
 
-type panicPermission struct{ Permission }
+type panicPermission struct{ Rights }
 
 func (panicPermission) Known(string, string) (string, bool) { panic("on purpose") }
 

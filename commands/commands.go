@@ -58,8 +58,8 @@ var (
 	_ Inspector = (*quorum.Quorum)(nil)
 )
 
-// Gate knows whether the upstream refuses commands of a connection that has not authenticated.
-type Gate interface {
+// AuthGate knows whether the upstream refuses commands of a connection that has not authenticated.
+type AuthGate interface {
 	// AuthRequired asks if it must. After an error, clients must authenticate before they lock.
 	AuthRequired(ctx context.Context) (bool, error)
 	// Known returns what AuthRequired returns, if it is known without asking.
@@ -73,10 +73,10 @@ type Options struct {
 	Locker    Locker
 	Watcher   Watcher
 	Inspector Inspector
-	Gate      Gate
-	// Permission is asked before every command about a lock. Nil: every authenticated client may
+	Gate      AuthGate
+	// Rights is asked before every command about a lock. Nil: every authenticated client may
 	// lock.
-	Permission Permission
+	Permission Rights
 	// Reason puts an error of Gate or Permission in a few words. Nil: the text of the error.
 	Reason func(error) string
 	// Adopt configures the lock listener. Nil: there is none, and its methods must not be called.
@@ -101,7 +101,7 @@ type Options struct {
 
 // Service runs the commands and keeps their state between calls. Safe for concurrent use.
 type Service struct {
-	*settings
+	*sharedOptions
 	*operators   // what operators see and do
 	permissions  *permissions
 	outcomes     *outcomes
@@ -127,21 +127,21 @@ func New(o Options) *Service {
 	if o.MaxClients == nil {
 		o.MaxClients = none
 	}
-	settings := &settings{opts: o}
+	settings := &sharedOptions{opts: o}
 	settings.tunable.Store(&o.Tunable)
-	s := &Service{settings: settings, permissions: &permissions{settings}, outcomes: newOutcomes(settings)}
+	s := &Service{sharedOptions: settings, permissions: &permissions{settings}, outcomes: newOutcomes(settings)}
 	s.queues = queue.New(o.Locker, o.Watcher, len(o.Inspector.Masters()), o.MaxWaiters, o.MaxTTL)
 	s.followers = newFollowers(o.Inspector, o.Watcher, o.MaxTTL)
 	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	grants := newGrants()
-	locks := &lockCommands{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+	locks := &lockCommands{sharedOptions: settings, permissions: s.permissions, outcomes: s.outcomes,
 		queues: s.queues, sessionLocks: s.sessionLocks, grants: grants}
-	info := &infoCommand{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+	info := &infoCommand{sharedOptions: settings, permissions: s.permissions, outcomes: s.outcomes,
 		queues: s.queues, followers: s.followers}
-	s.operators = &operators{settings: settings, masterNames: masterNames{settings}, permissions: s.permissions,
+	s.operators = &operators{sharedOptions: settings, masterNames: masterNames{settings}, permissions: s.permissions,
 		outcomes: s.outcomes, queues: s.queues, followers: s.followers, sessionLocks: s.sessionLocks,
-		grants: grants, started: time.Now(), left: &leftCounter{settings: settings, outcomes: s.outcomes}}
-	p := &parser{settings}
+		grants: grants, started: time.Now(), left: &leftCounter{sharedOptions: settings, outcomes: s.outcomes}}
+	p := &argParser{settings}
 	s.commands = make(map[string]command)
 	for _, how := range []command{
 		{"lock", p.parseLock, locks.lock, locks.beginLock},

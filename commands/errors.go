@@ -31,12 +31,12 @@ var infoCounters = []struct {
 
 // outcomes counts and reports how commands end, and writes the replies of failed ones.
 type outcomes struct {
-	*settings
+	*sharedOptions
 	counters map[stat.Outcome]*atomic.Uint64 // see infoCounters
 }
 
 // newOutcomes returns outcomes with a counter for each that LOCKPROXY INFO counts.
-func newOutcomes(s *settings) *outcomes {
+func newOutcomes(s *sharedOptions) *outcomes {
 	counters := map[stat.Outcome]*atomic.Uint64{}
 	for _, c := range infoCounters {
 		n := new(atomic.Uint64)

@@ -48,7 +48,7 @@ func (l *oneLock) ReleaseAsync(_ quorum.ReleaseRequest, done func(held bool, err
 	done(held, nil)
 }
 
-// noPassword is a Gate before an upstream that wants no password.
+// noPassword is an AuthGate before an upstream that wants no password.
 type noPassword struct{}
 
 func (noPassword) AuthRequired(context.Context) (bool, error) { return false, nil }

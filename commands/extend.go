@@ -70,7 +70,7 @@ func (l *lockCommands) extended(c *call, validity time.Duration, err error) {
 }
 
 // parseExtend parses EXTEND key token ttl and its options.
-func (p *parser) parseExtend(argv [][]byte) (a args, err error) {
+func (p *argParser) parseExtend(argv [][]byte) (a args, err error) {
 	if len(argv) < 3 {
 		return a, errArity("extend")
 	}

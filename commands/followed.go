@@ -70,7 +70,7 @@ func drained(ch chan struct{}) bool {
 func (k *followed) run(ctx context.Context) {
 	stop := k.f.watcher.Follow(ctx, k.key, func() { wake(k.changed) })
 	defer stop()
-	for p := (pace{}); ctx.Err() == nil; {
+	for p := (askPace{}); ctx.Err() == nil; {
 		drained(k.wanted) // the request comes later
 		if drained(k.changed) {
 			p.again = firstAgain
@@ -120,14 +120,14 @@ func (k *followed) await(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pace decides when the masters are asked next if no message comes before.
-type pace struct {
+// askPace decides when the masters are asked next if no message comes before.
+type askPace struct {
 	fence uint64        // of the latest holder
 	again time.Duration // after a message; 0: without
 	fault time.Duration // after an error
 }
 
-func (p *pace) next(info quorum.Info, err error) time.Duration {
+func (p *askPace) next(info quorum.Info, err error) time.Duration {
 	if err != nil {
 		p.fault = min(max(firstFault, 2*p.fault), lastFault)
 		return p.fault/2 + rand.N(p.fault/2)

@@ -305,9 +305,9 @@ func TestKeysGivenBack(t *testing.T) {
 
 // latePermission permits each key once, and then refuses one of them.
 type latePermission struct {
-	Permission // nil
-	refuse     string
-	seen       bool
+	Rights // nil
+	refuse string
+	seen   bool
 }
 
 func (p *latePermission) MayWrite(_ context.Context, _, key string) (string, error) {

@@ -20,7 +20,7 @@ const infoAdopt = "info adopt"
 // leftCounter counts the keys at the upstream that are lock keys here: locks from the time before
 // the lock listener. It goes through all keys of the upstream, so only one client at a time may ask.
 type leftCounter struct {
-	*settings
+	*sharedOptions
 	outcomes *outcomes
 	counting sync.Mutex
 }

@@ -14,7 +14,7 @@ import (
 
 // lockCommands run LOCK, UNLOCK and EXTEND: they change locks.
 type lockCommands struct {
-	*settings
+	*sharedOptions
 	permissions  *permissions
 	outcomes     *outcomes
 	queues       *queue.Queues
@@ -153,7 +153,7 @@ func (l *lockCommands) giveBack(a *args, token quorum.Token) {
 }
 
 // parseLock parses LOCK key ttl and its options, or LOCK HELP.
-func (p *parser) parseLock(argv [][]byte) (a args, err error) {
+func (p *argParser) parseLock(argv [][]byte) (a args, err error) {
 	if len(argv) == 1 && strings.EqualFold(string(argv[0]), help) {
 		a.sub, a.blocks = help, true
 		return a, nil

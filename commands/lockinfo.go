@@ -10,7 +10,7 @@ import (
 
 // infoCommand runs LOCKINFO: it reads locks.
 type infoCommand struct {
-	*settings
+	*sharedOptions
 	permissions *permissions
 	outcomes    *outcomes
 	queues      *queue.Queues
@@ -82,7 +82,7 @@ func (c *call) writeLock(l *stat.Lock, withKey bool) {
 }
 
 // parseInfo parses LOCKINFO key and its options.
-func (p *parser) parseInfo(argv [][]byte) (a args, err error) {
+func (p *argParser) parseInfo(argv [][]byte) (a args, err error) {
 	if len(argv) < 1 {
 		return a, errArity("lockinfo")
 	}

@@ -19,7 +19,7 @@ func (o *operators) masters(c *call) {
 }
 
 // masterNames name the masters as clients may see them: by address, or by their place.
-type masterNames struct{ *settings }
+type masterNames struct{ *sharedOptions }
 
 // shownName returns the name of all[i] that clients may see.
 func (n *masterNames) shownName(all []stat.Master, i int) string {

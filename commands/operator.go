@@ -14,21 +14,21 @@ import (
 
 // Release of a lock by the operators' page. It goes by the rules of LOCKPROXY RELEASE.
 
-// refusal is an fs.ErrPermission in words for people.
-type refusal string
+// notPermitted is an fs.ErrPermission in words for people.
+type notPermitted string
 
-func (r refusal) Error() string { return string(r) }
+func (r notPermitted) Error() string { return string(r) }
 
 // Is makes errors.Is(err, fs.ErrPermission) true.
-func (r refusal) Is(target error) bool { return target == fs.ErrPermission }
+func (r notPermitted) Is(target error) bool { return target == fs.ErrPermission }
 
 // Errors of ReleaseShown beside those of the masters. Explain returns their text.
 var (
 	// ErrNotAllowed means that the page may not release locks.
-	ErrNotAllowed error = refusal("to release locks here needs admin-commands: on, " +
+	ErrNotAllowed error = notPermitted("to release locks here needs admin-commands: on, " +
 		"or admin-listen on a Unix socket")
 	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
-	ErrNeedsToken error = refusal("the upstream wants a password, or does not say: " +
+	ErrNeedsToken error = notPermitted("the upstream wants a password, or does not say: " +
 		"to release locks here needs an admin-token")
 	// ErrChanged means that the lock has another holder than the one that was shown.
 	ErrChanged = errors.New("another holds the lock now: look again")

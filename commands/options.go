@@ -59,7 +59,7 @@ func (o options) words() (all []string) {
 
 // parseOptions parses the options of the command called name, which are some of allowed: in any
 // order and case, each at most once. It returns the options that it found.
-func (p *parser) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
+func (p *argParser) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
 	for len(argv) > 0 && err == nil {
 		word, at := optionCalled(argv[0])
 		if err := misplaced(word, at, name, argv, seen, allowed); err != nil {
@@ -98,7 +98,7 @@ func misplaced(word options, at int, name string, argv [][]byte, seen, allowed o
 }
 
 // parseValue parses the value that follows an option word.
-func (p *parser) parseValue(a *args, name string, word options, value []byte) (err error) {
+func (p *argParser) parseValue(a *args, name string, word options, value []byte) (err error) {
 	switch word {
 	case limitOption:
 		n, ok := parseCount(value, quorum.MaxLimit)
@@ -121,7 +121,7 @@ func (p *parser) parseValue(a *args, name string, word options, value []byte) (e
 }
 
 // parseKeys parses n key ..., which follow KEYS, and returns the arguments after them.
-func (p *parser) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, err error) {
+func (p *argParser) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, err error) {
 	n, ok := parseCount(argv[0], quorum.MaxKeys-1)
 	if !ok {
 		return nil, fmt.Errorf("ERR invalid number of keys in '%s' command: want 1 to %d", name, quorum.MaxKeys-1)

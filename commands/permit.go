@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp"
 )
 
-// Permission knows the rights of the upstream's users.
-type Permission interface {
+// Rights knows the rights of the upstream's users.
+type Rights interface {
 	// MayWrite asks whether user may SET key. refusal is empty, or says in the upstream's words
 	// why not. After an error, which means that the upstream cannot be asked and no earlier answer
 	// is known, the user may not.
@@ -26,8 +26,8 @@ type Permission interface {
 	MayConfigure(ctx context.Context, user string) (refusal string, err error)
 }
 
-// permissions decide whether a client may run a command. They alone ask Permission.
-type permissions struct{ *settings }
+// permissions decide whether a client may run a command. They alone ask Rights.
+type permissions struct{ *sharedOptions }
 
 const errNoAuth = denial("NOAUTH Authentication required.")
 
@@ -139,7 +139,7 @@ func (p *permissions) permitKey(c *call, user, key string) error {
 	return p.refusalOf(refusal, err)
 }
 
-// refusalOf returns the reply to an answer of Permission, or nil if it permits.
+// refusalOf returns the reply to an answer of Rights, or nil if it permits.
 func (p *permissions) refusalOf(refusal string, err error) error {
 	switch {
 	case err != nil:

@@ -203,9 +203,9 @@ func TestPermissionOnUnixSocket(t *testing.T) {
 
 // twicePermission permits the first request and answers the next with second.
 type twicePermission struct {
-	Permission // nil
-	asked      int
-	second     func() (string, error)
+	Rights // nil
+	asked  int
+	second func() (string, error)
 }
 
 func (p *twicePermission) MayWrite(context.Context, string, string) (string, error) {

@@ -16,22 +16,22 @@ import (
 // maxRefusals is how many kinds of refused commands are kept for operators.
 const maxRefusals = 100
 
-// refusals logs and keeps the refusals of the lock listener by kind: a reason, and the SHA1 of a
+// listenerRefusals logs and keeps the refusals of the lock listener by kind: a reason, and the SHA1 of a
 // script.
-type refusals struct {
+type listenerRefusals struct {
 	log *zap.Logger
 
 	mu    sync.Mutex
-	kinds map[[2]string]*stat.Refusal
+	kinds map[[2]string]*stat.RefusedKind
 }
 
-func newRefusals(log *zap.Logger) *refusals {
-	return &refusals{log: log, kinds: make(map[[2]string]*stat.Refusal)}
+func newRefusals(log *zap.Logger) *listenerRefusals {
+	return &listenerRefusals{log: log, kinds: make(map[[2]string]*stat.RefusedKind)}
 }
 
 // note counts a refusal. The first of its kind is logged.
-func (r *refusals) note(refused *adopt.Refusal, session *resp.Session) {
-	now := stat.Refusal{Reason: string(refused.Reason), SHA1: refused.SHA1, Text: refused.Text, Key: refused.Key,
+func (r *listenerRefusals) note(refused *adopt.Refusal, session *resp.Session) {
+	now := stat.RefusedKind{Reason: string(refused.Reason), SHA1: refused.SHA1, Text: refused.Text, Key: refused.Key,
 		Library: plain.Short(session.Library()), Client: session.RemoteAddr(), Count: 1, Last: time.Now()}
 	if !r.add(&now) {
 		return
@@ -46,7 +46,7 @@ func (r *refusals) note(refused *adopt.Refusal, session *resp.Session) {
 
 // add reports whether a refusal is the first of its kind. With too many kinds the one that was seen
 // least recently goes.
-func (r *refusals) add(now *stat.Refusal) (first bool) {
+func (r *listenerRefusals) add(now *stat.RefusedKind) (first bool) {
 	kind := [2]string{now.Reason, now.SHA1}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,17 +70,17 @@ func (r *refusals) add(now *stat.Refusal) (first bool) {
 }
 
 // Refusals returns the refusals of the lock listener, a row for each kind, the latest first.
-func (s *Service) Refusals() []stat.Refusal {
+func (s *Service) Refusals() []stat.RefusedKind {
 	if s.adopter == nil {
 		return nil
 	}
 	r := s.adopter.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]stat.Refusal, 0, len(r.kinds))
+	all := make([]stat.RefusedKind, 0, len(r.kinds))
 	for _, kept := range r.kinds {
 		all = append(all, *kept)
 	}
-	slices.SortFunc(all, func(a, b stat.Refusal) int { return b.Last.Compare(a.Last) })
+	slices.SortFunc(all, func(a, b stat.RefusedKind) int { return b.Last.Compare(a.Last) })
 	return all
 }

@@ -10,7 +10,7 @@ import (
 
 // TestReportIsOptional: without Options.Report a report costs no allocation.
 func TestReportIsOptional(t *testing.T) {
-	s, c := &outcomes{settings: &settings{}}, &call{}
+	s, c := &outcomes{sharedOptions: &sharedOptions{}}, &call{}
 	if n := testing.AllocsPerRun(100, func() {
 		s.report(c)
 		s.reportUndelivered(c)

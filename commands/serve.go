@@ -13,8 +13,8 @@ import (
 // parse parses the arguments of a command. Its error is the reply, without the leading dash.
 type parse func(argv [][]byte) (args, error)
 
-// checks are the checks that differ between commands.
-type checks struct {
+// preconditions are the checks that differ between commands.
+type preconditions struct {
 	inTransaction func(argv [][]byte) error // the error of a command inside MULTI
 	parse         parse
 }
@@ -28,8 +28,8 @@ type command struct {
 }
 
 // checks returns the checks of a lock command.
-func (how *command) checks() checks {
-	return checks{parse: how.parse, inTransaction: func([][]byte) error {
+func (how *command) checks() preconditions {
+	return preconditions{parse: how.parse, inTransaction: func([][]byte) error {
 		return errors.New("ERR " + strings.ToUpper(how.name) + " is not allowed in transactions")
 	}}
 }
@@ -54,7 +54,7 @@ func (s *Service) serve(how command) redcon.HandlerFunc {
 var errMustAsk = errors.New("the upstream is to be asked")
 
 // prepare parses the arguments into c and returns an error if the command may not run.
-func (s *Service) prepare(c *call, how checks, argv [][]byte) error {
+func (s *Service) prepare(c *call, how preconditions, argv [][]byte) error {
 	err := s.check(c, how, argv)
 	if err != nil && !errors.Is(err, errMustAsk) {
 		c.noLogin = s.permissions.anonymous(c)
@@ -63,7 +63,7 @@ func (s *Service) prepare(c *call, how checks, argv [][]byte) error {
 }
 
 // check does what prepare does, except that it leaves c.noLogin alone.
-func (s *Service) check(c *call, how checks, argv [][]byte) (err error) {
+func (s *Service) check(c *call, how preconditions, argv [][]byte) (err error) {
 	if c.session.InTransaction() {
 		return how.inTransaction(argv)
 	}

@@ -26,11 +26,11 @@ func (s *Service) Change(t Tunable) {
 	s.sessionLocks.Change(t.SessionMaxHold, t.SessionLockDelay)
 }
 
-// settings are the options that all parts of a Service share.
-type settings struct {
+// sharedOptions are the options that all parts of a Service share.
+type sharedOptions struct {
 	opts    Options // only now knows the Tunable ones
 	tunable atomic.Pointer[Tunable]
 }
 
 // now returns the current Tunable options.
-func (s *settings) now() *Tunable { return s.tunable.Load() }
+func (s *sharedOptions) now() *Tunable { return s.tunable.Load() }

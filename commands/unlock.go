@@ -68,7 +68,7 @@ func (l *lockCommands) free(c *call, key string) {
 }
 
 // parseUnlock parses UNLOCK key token and its options.
-func (p *parser) parseUnlock(argv [][]byte) (a args, err error) {
+func (p *argParser) parseUnlock(argv [][]byte) (a args, err error) {
 	if len(argv) < 2 {
 		return a, errArity("unlock")
 	}

@@ -13,8 +13,8 @@ import (
 
 // What operators see without commands. Options.ShowMasters says how masters are named.
 
-// Counts are the numbers of this moment.
-type Counts struct {
+// Gauges are the numbers of this moment.
+type Gauges struct {
 	Waiters      int // clients that wait for a lock
 	Followers    int // clients that wait for a change of its holder
 	WaitedKeys   int // keys that they wait for
@@ -22,8 +22,8 @@ type Counts struct {
 	LongestWait  time.Duration // of the client that has waited longest; 0: none waits
 }
 
-// Counts returns the numbers of this moment.
-func (o *operators) Counts() (c Counts) {
+// Gauges returns the numbers of this moment.
+func (o *operators) Counts() (c Gauges) {
 	c.Waiters, c.WaitedKeys = o.queues.Total()
 	c.LongestWait = o.queues.LongestWait()
 	c.Followers = o.followers.count()

@@ -129,8 +129,8 @@ type Config struct {
 	// LogFormat is "console", "json" or "auto": console on a terminal, else json.
 	LogFormat string
 
-	// Action is the action that the flags ask for: Run, Help, Check or Version.
-	Action Action
+	// Task is the action that the flags ask for: Run, Help, Check or Version.
+	Action Task
 }
 
 // Login holds credentials for a server. The zero value sends no AUTH.
@@ -152,13 +152,13 @@ type ClientTLS struct {
 // once.
 func (t ClientTLS) whole() bool { return (t.Cert == "") == (t.Key == "") }
 
-// Action is what to do with a Config.
-type Action int
+// Task is what to do with a Config.
+type Task int
 
-// The zero Action is Run. Check ends after validating; Help and Version print and end, even if
+// The zero Task is Run. Check ends after validating; Help and Version print and end, even if
 // settings are wrong.
 const (
-	Run Action = iota
+	Run Task = iota
 	Check
 	Help
 	Version

@@ -62,7 +62,7 @@ func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bo
 	s, ok := lookup(key.Value)
 	if !ok {
 		l.fault("config %s: line %d: unknown setting %s%s", path, key.Line, quoteName(key.Value),
-			suggest(key.Value, func(s setting) string { return s.name }))
+			suggest(key.Value, func(s settingRow) string { return s.name }))
 		return
 	}
 	if seen[s.name] {

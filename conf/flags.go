@@ -6,7 +6,7 @@ import (
 
 // flags is the parsed command line.
 type flags struct {
-	action Action
+	action Task
 	file   string
 	given  []given
 	seen   map[string]bool // names of settings, and "config"
@@ -73,7 +73,7 @@ func (l *loader) parseFlag(f *flags, name string, text *string, rest []string) (
 
 // unknownFlag records the fault of an unknown flag and suggests the nearest known one.
 func (l *loader) unknownFlag(name string) {
-	near := suggest("--"+name, func(s setting) string { return "--" + s.name })
+	near := suggest("--"+name, func(s settingRow) string { return "--" + s.name })
 	if near == "" {
 		near = ";"
 	}
@@ -83,7 +83,7 @@ func (l *loader) unknownFlag(name string) {
 // valueAfter finds the value of a flag without '='. used is the number of arguments that it takes
 // from rest: 0 for a boolean without a value, -1 if the value is missing. An argument after a
 // boolean is its value unless it is a flag.
-func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
+func (l *loader) valueAfter(s settingRow, rest []string) (text string, used int) {
 	if s.valueOf != nil {
 		if _, isBool := s.valueOf(&l.cfg).(boolean); isBool {
 			if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
@@ -100,7 +100,7 @@ func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 
 // takeAction records --help, --version and --check. Help wins over version, version over check.
 func (f *flags) takeAction(name string) bool {
-	actions := map[string]Action{"help": Help, "h": Help, "version": Version, "check": Check}
+	actions := map[string]Task{"help": Help, "h": Help, "version": Version, "check": Check}
 	action, ok := actions[name]
 	if !ok {
 		return false

@@ -26,7 +26,7 @@ type loader struct {
 // name. environ has the form of os.Environ; an empty variable counts as not set.
 //
 // The error holds every fault, one a line, each with the setting's name. With --help or --version
-// the Config's Action says so and there is no error.
+// the Config's Task says so and there is no error.
 func Load(args, environ []string) (Config, error) {
 	l := &loader{cfg: Default(), bad: map[string]bool{}}
 	flags := l.parseFlags(args)
@@ -64,7 +64,7 @@ func (l *loader) checkServers() {
 
 // given is a setting in one source. origin is its name in errors: "max-ttl (LOCKPROXY_MAX_TTL)".
 type given struct {
-	setting setting
+	setting settingRow
 	text    string
 	origin  string
 }
@@ -118,7 +118,7 @@ var serviceLink = regexp.MustCompile(
 	`^LOCKPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 func (l *loader) parseEnvironment(environ []string) (list []given, file string) {
-	known := map[string]setting{}
+	known := map[string]settingRow{}
 	for _, s := range table {
 		known[s.environment()] = s
 	}
@@ -134,7 +134,7 @@ func (l *loader) parseEnvironment(environ []string) (list []given, file string) 
 		case name == envPrefix+"CONFIG":
 			file = text
 		case !serviceLink.MatchString(name) && !slices.Contains(ToolVariables, strings.TrimPrefix(name, envPrefix)):
-			l.fault("environment variable %s names no setting%s", name, suggest(name, setting.environment))
+			l.fault("environment variable %s names no setting%s", name, suggest(name, settingRow.environment))
 		}
 	}
 	return list, file

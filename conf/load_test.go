@@ -357,7 +357,7 @@ func TestServiceLinksAreNotSettings(t *testing.T) {
 func TestFlagsChooseAction(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		want Action
+		want Task
 	}{
 		{[]string{"--help", "--nonsense"}, Help}, {[]string{"-h"}, Help}, {[]string{"--version", "--help"}, Help},
 		{[]string{"--check", "--version"}, Version}, {[]string{"--check"}, Check}, {nil, Run},

@@ -6,9 +6,9 @@ import (
 	"lockproxy/plain"
 )
 
-// setting is one row of the table that drives file, environment, flags, --help and
+// settingRow is one row of the table that drives file, environment, flags, --help and
 // docs/reference/settings.md.
-type setting struct {
+type settingRow struct {
 	name    string
 	live    bool // live or restart: when a change takes effect
 	help    string
@@ -22,7 +22,7 @@ const (
 )
 
 // table lists every setting once, in the order of --help.
-var table = []setting{
+var table = []settingRow{
 	{"listen", restart, "where clients connect: host:port, rediss://host:port (TLS), unix:///path", "",
 		func(c *Config) value { return addresses{&c.Listen, parseListen} }},
 	{"upstream", restart, "serves all other commands: host:port, redis[s]://[user:password@]host:port[/db], unix://, " +
@@ -154,7 +154,7 @@ var table = []setting{
 
 // suggest returns the end of an error about an unknown name: the nearest setting, in the form that
 // shown gives it, or nothing.
-func suggest(wrote string, shown func(setting) string) string {
+func suggest(wrote string, shown func(settingRow) string) string {
 	names := make([]string, 0, len(table)+1)
 	for _, s := range table {
 		names = append(names, shown(s))
@@ -166,17 +166,17 @@ func suggest(wrote string, shown func(setting) string) string {
 }
 
 // lookup finds a setting by its name.
-func lookup(name string) (setting, bool) {
+func lookup(name string) (settingRow, bool) {
 	for _, s := range table {
 		if s.name == name {
 			return s, true
 		}
 	}
-	return setting{}, false
+	return settingRow{}, false
 }
 
 // environment is the name of the variable that sets s: LOCKPROXY_MAX_TTL for max-ttl.
-func (s setting) environment() string {
+func (s settingRow) environment() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 

@@ -15,37 +15,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplyError is the fault of a reply, in words that follow the name of the server:
+// BadReplyError is the fault of a reply, in words that follow the name of the server:
 // "announces a reply of 1099511627776 bytes, at most 16777216 are read".
-type ReplyError struct{ text string }
+type BadReplyError struct{ text string }
 
 // Error returns the words.
-func (e *ReplyError) Error() string { return e.text }
+func (e *BadReplyError) Error() string { return e.text }
 
-var errMalformed = &ReplyError{"answered something that is not Redis' protocol"}
+var errMalformed = &BadReplyError{"answered something that is not Redis' protocol"}
 
 // Conn returns c for a Dialer of go-redis with Protocol 2. A Read that meets a reply beyond the
-// limits of this package, or of another protocol, fails with a *ReplyError, and so does every
+// limits of this package, or of another protocol, fails with a *BadReplyError, and so does every
 // later one. It passes all other bytes as they come. Calls of Read must not overlap.
 func Conn(c net.Conn) net.Conn {
-	checked := &conn{Conn: c}
+	checked := &checkedConn{Conn: c}
 	if socket, ok := c.(syscall.Conn); ok { // go-redis asks it whether the server has hung up
 		return struct {
-			*conn
+			*checkedConn
 			syscall.Conn
 		}{checked, socket}
 	}
 	return checked
 }
 
-type conn struct {
+type checkedConn struct {
 	net.Conn
-	replies replies
+	replies replyScanner
 	err     error // set once a reply was refused
 }
 
 // Read implements net.Conn.
-func (c *conn) Read(b []byte) (int, error) {
+func (c *checkedConn) Read(b []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -58,7 +58,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // Call calls f, which uses a client of go-redis on this goroutine. If go-redis panics, Call
-// returns a *ReplyError.
+// returns a *BadReplyError.
 func Call(f func() error) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -116,7 +116,7 @@ func TestConnRefusesUnboundedReplies(t *testing.T) {
 					continue
 				}
 				_, err := through(text, size)
-				if bad, ok := errors.AsType[*ReplyError](err); !ok || bad.Error() != want {
+				if bad, ok := errors.AsType[*BadReplyError](err); !ok || bad.Error() != want {
 					t.Errorf("%.40q in pieces of %d: %v, want %s", text, size, err, want)
 				}
 			}

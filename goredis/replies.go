@@ -19,9 +19,9 @@ const (
 	elementCost = 64
 )
 
-// replies follows the replies of RESP2 in a server's bytes. It keeps none of them but the line of
+// replyScanner follows the replies of RESP2 in a server's bytes. It keeps none of them but the line of
 // a length. The zero value is at the start of a connection.
-type replies struct {
+type replyScanner struct {
 	line   [maxHeader]byte // the beginning of the current line
 	length int             // of the current line so far
 	last   byte            // of it
@@ -32,9 +32,9 @@ type replies struct {
 	depth int
 }
 
-// check reads b and returns a *ReplyError if a reply is beyond a limit or is not RESP2. After that
+// check reads b and returns a *BadReplyError if a reply is beyond a limit or is not RESP2. After that
 // r is of no use.
-func (r *replies) check(b []byte) error {
+func (r *replyScanner) check(b []byte) error {
 	for len(b) > 0 {
 		if r.body > 0 {
 			n := min(r.body, len(b))
@@ -63,12 +63,12 @@ func (r *replies) check(b []byte) error {
 }
 
 // addLine adds a part of a line, not empty, the line end included.
-func (r *replies) addLine(part []byte) error {
+func (r *replyScanner) addLine(part []byte) error {
 	if r.length < maxHeader {
 		copy(r.line[r.length:], part)
 	}
 	if r.length += len(part); r.length > maxLine {
-		return &ReplyError{fmt.Sprintf("sends a line of over %d bytes", maxLine)}
+		return &BadReplyError{fmt.Sprintf("sends a line of over %d bytes", maxLine)}
 	}
 	if len(part) > 1 {
 		r.last = part[len(part)-2]
@@ -80,7 +80,7 @@ func (r *replies) addLine(part []byte) error {
 }
 
 // lineDone reads the line that is complete, and makes room for the next one.
-func (r *replies) lineDone() error {
+func (r *replyScanner) lineDone() error {
 	length := r.length
 	r.length = 0
 	if length < len("+\r\n") || r.last != '\r' {
@@ -115,7 +115,7 @@ func (r *replies) lineDone() error {
 }
 
 // open begins an array of n elements.
-func (r *replies) open(n int) error {
+func (r *replyScanner) open(n int) error {
 	if err := r.grow(n, elementCost, "elements"); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *replies) open(n int) error {
 		return nil
 	}
 	if r.depth == maxDepth {
-		return &ReplyError{fmt.Sprintf("nests arrays deeper than %d levels", maxDepth)}
+		return &BadReplyError{fmt.Sprintf("nests arrays deeper than %d levels", maxDepth)}
 	}
 	r.left[r.depth] = n
 	r.depth++
@@ -132,23 +132,23 @@ func (r *replies) open(n int) error {
 }
 
 // grow adds n bytes or elements, of that cost each, to the size of the reply.
-func (r *replies) grow(n, cost int, unit string) error {
+func (r *replyScanner) grow(n, cost int, unit string) error {
 	if n > maxReply/cost {
-		return &ReplyError{fmt.Sprintf("announces a reply of %d %s, at most %d are read", n, unit, maxReply/cost)}
+		return &BadReplyError{fmt.Sprintf("announces a reply of %d %s, at most %d are read", n, unit, maxReply/cost)}
 	}
 	if r.size += n * cost; r.size > maxReply {
-		return &ReplyError{fmt.Sprintf("announces a reply of over %d bytes", maxReply)}
+		return &BadReplyError{fmt.Sprintf("announces a reply of over %d bytes", maxReply)}
 	}
 	return nil
 }
 
 // badLength says that text is no length.
-func (r *replies) badLength(text string) error {
-	return &ReplyError{fmt.Sprintf("announces a reply of length %q", text)}
+func (r *replyScanner) badLength(text string) error {
+	return &BadReplyError{fmt.Sprintf("announces a reply of length %q", text)}
 }
 
 // elementDone counts an element of the innermost array, and all that end with it.
-func (r *replies) elementDone() {
+func (r *replyScanner) elementDone() {
 	for r.depth > 0 {
 		if r.left[r.depth-1]--; r.left[r.depth-1] > 0 {
 			return

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// state is how far an acquisition is.
-type state uint8
+// acquisitionState is how far an acquisition is.
+type acquisitionState uint8
 
 const (
-	stateWaiting    state = iota // for the intake to give it a place
-	stateVoting                  // every master was asked to grant the key: steps 2 and 3
-	statePausing                 // after a split vote
-	stateConfirming              // a majority granted, and masters raise the fence to one number
-	stateLeased                  // final: the caller gets the lease
-	stateFailed                  // final: the caller gets an error, or has given up
+	stateWaiting    acquisitionState = iota // for the intake to give it a place
+	stateVoting                             // every master was asked to grant the key: steps 2 and 3
+	statePausing                            // after a split vote
+	stateConfirming                         // a majority granted, and masters raise the fence to one number
+	stateLeased                             // final: the caller gets the lease
+	stateFailed                             // final: the caller gets an error, or has given up
 )
 
 // acquisition is one Acquire. Its attempts ask the masters, one attempt at a time. It is a state
@@ -57,7 +57,7 @@ type acquisition struct {
 	pause    deadline      // in statePausing
 
 	mu       sync.Mutex // guards its attempts as well
-	state    state
+	state    acquisitionState
 	attempt  *attempt // the current one; nil if all have been released
 	retries  int      // after split votes
 	askAgain int      // attempts that a master asked for

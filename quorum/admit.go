@@ -119,7 +119,7 @@ func (m *membership) unused(ctx context.Context, l *master.Lane, said wire.Probe
 
 // clientsOf returns the named clients of the master of l. It asks on a connection of its own: the
 // answer may be long.
-func clientsOf(ctx context.Context, l *master.Lane) (all []admission.Client, err error) {
+func clientsOf(ctx context.Context, l *master.Lane) (all []admission.ListedClient, err error) {
 	c, err := notify.Dial(ctx, l.Options())
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func clientsOf(ctx context.Context, l *master.Lane) (all []admission.Client, err
 		return nil, notify.Reason(err)
 	}
 	for line := range strings.Lines(text) {
-		var one admission.Client
+		var one admission.ListedClient
 		for word := range strings.FieldsSeq(line) {
 			switch name, value, _ := strings.Cut(word, "="); name {
 			case "addr":

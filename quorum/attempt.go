@@ -45,7 +45,7 @@ func newAttempt(acq *acquisition) *attempt {
 }
 
 // op returns an operation on the token.
-func (a *attempt) op(kind wire.Kind) wire.Op {
+func (a *attempt) op(kind wire.OpKind) wire.Op {
 	return wire.Op{Kind: kind, TokenAt: a.token, Counter: a.acq.counter, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner,
 		Begun: a.clock.Begun().Sub(a.acq.q.fleet.epoch), Fence: a.fence, Terms: a.terms}
 }

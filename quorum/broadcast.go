@@ -91,7 +91,7 @@ func (x *broadcast) expire() {
 
 // survey asks every master one thing about a key and waits for all of them that make progress, a
 // second at most. The round is the caller's.
-func (f *fleet) survey(ctx context.Context, kind wire.Kind, key string) (r round, err error) {
+func (f *fleet) survey(ctx context.Context, kind wire.OpKind, key string) (r round, err error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}

@@ -56,7 +56,7 @@ func Examine(ctx context.Context, o Options) []Examination {
 	return all
 }
 
-func examined(f *master.Examination, o *admission.Options) Examination {
+func examined(f *master.Findings, o *admission.Options) Examination {
 	e := Examination{Refusal: f.Refusal(), RunID: f.RunID, Software: f.Software(), RTT: f.RTT, Lacks: f.Lacks,
 		Misses: f.Misses, Policy: f.Policy, Limited: f.Limited, MayEvict: f.MayEvict(), Durable: f.Durable(),
 		Unknown: f.AOF && f.ConfigRefused, AppendLog: f.AOF, ClockKnown: f.Probed, Ahead: f.Ahead}

@@ -115,7 +115,7 @@ type extension struct {
 
 // extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least,
 // and the validity counts from since.
-func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.Duration, since clock.Stopwatch,
+func (q *Quorum) extend(kind wire.OpKind, key string, t Token, ttl, timeout time.Duration, since clock.Stopwatch,
 	done func(time.Duration, error)) {
 	whole, err := q.opts.wholeTTL(ttl)
 	if err != nil {

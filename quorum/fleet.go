@@ -51,7 +51,7 @@ func newFleet(o *Options, log *zap.Logger, host master.Host, load func() int) *f
 	}
 	guard := guardOptions(o)
 	for i := range o.Masters {
-		f.lanes = append(f.lanes, master.New(master.Config{
+		f.lanes = append(f.lanes, master.New(master.LaneConfig{
 			Index: i, Options: &o.Masters[i], Names: names, Encoder: &f.enc, KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL,
 			Unguarded: o.Guard == GuardOff, Host: host, Log: log, Dice: o.Dice, Start: f.epoch, Adopt: o.Adopt,
 			Client: guard.ClientName(),

@@ -23,8 +23,8 @@ const ReservedPrefix = wire.ReservedPrefix
 // MasterOptions configure the connection to one master.
 type MasterOptions = master.Options
 
-// Polled is a connection that an event loop reads.
-type Polled = master.Polled
+// PolledConn is a connection that an event loop reads.
+type PolledConn = master.PolledConn
 
 // maxMaxTTL is a year, so that a sum of a few of them cannot overflow.
 const maxMaxTTL = 8760 * time.Hour
@@ -72,7 +72,7 @@ type Options struct {
 	// Adopt makes an event loop read the connection of a lane; ok is false if it cannot. Code that
 	// runs on a loop writes with Quorum.Flush at the end of each iteration. nil: each lane has
 	// goroutines that read and write.
-	Adopt func(conn net.Conn) (polled Polled, ok bool)
+	Adopt func(conn net.Conn) (polled PolledConn, ok bool)
 
 	// Dice draws secrets, nonces and jitter. It is for tests, whose runs follow from a seed. nil:
 	// secrets and nonces come from crypto/rand.

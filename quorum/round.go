@@ -153,7 +153,7 @@ func (r *round) conclude(t tally) (decided bool) {
 }
 
 // read interprets a master's answer to an operation.
-func read(kind wire.Kind, a *master.Answer) answer {
+func read(kind wire.OpKind, a *master.Answer) answer {
 	switch {
 	case a.Err != nil && a.Reply.Code() == wire.CodeWrongMode:
 		return answer{state: answerFailed, err: a.Err, wrongMode: true}

@@ -54,7 +54,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) (locks []Info
 func (p *page) foundBefore(values []wire.Inspected, at int) bool {
 	for _, h := range values[at].Holders {
 		for i, before := range values[:at] {
-			if p.skipped&(1<<i) == 0 && slices.ContainsFunc(before.Holders, func(o wire.Holder) bool { return o.ID == h.ID }) {
+			if p.skipped&(1<<i) == 0 && slices.ContainsFunc(before.Holders, func(o wire.Entry) bool { return o.ID == h.ID }) {
 				return true
 			}
 		}

@@ -20,7 +20,7 @@ type holderKey struct {
 
 // tallied is one holder, counted on all masters.
 type tallied struct {
-	wire.Holder
+	wire.Entry
 	masters int // that hold it
 	lefts   []time.Duration
 	fences  []uint64 // by master
@@ -108,7 +108,7 @@ func tallyHolders(values []wire.Inspected) (all []*tallied) {
 			key := holderKey{h.ID, h.Slot}
 			t := byKey[key]
 			if t == nil {
-				t = &tallied{Holder: h}
+				t = &tallied{Entry: h}
 				byKey[key] = t
 				all = append(all, t)
 			}

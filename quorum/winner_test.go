@@ -9,7 +9,7 @@ import (
 )
 
 func TestWinner(t *testing.T) {
-	mine, other := one(wire.Holder{ID: "a", Fence: 7, Owner: "me"}), one(wire.Holder{ID: "b"})
+	mine, other := one(wire.Entry{ID: "a", Fence: 7, Owner: "me"}), one(wire.Entry{ID: "b"})
 	left := func(s wire.Inspected, d time.Duration) wire.Inspected {
 		h := s.Holders[0]
 		h.Left = d
@@ -64,7 +64,7 @@ func TestWinnerFence(t *testing.T) {
 			values := make([]wire.Inspected, len(c.fences))
 			for i, fence := range c.fences {
 				if fence > 0 {
-					values[i] = one(wire.Holder{ID: "a", Fence: fence})
+					values[i] = one(wire.Entry{ID: "a", Fence: fence})
 				}
 				if c.ofSlots {
 					values[i].Mode = Limited
@@ -82,7 +82,7 @@ func TestWinnerFence(t *testing.T) {
 // one with the fence.
 func TestWinnerLatest(t *testing.T) {
 	both := wire.Inspected{Mode: Shared, Count: 2,
-		Holders: []wire.Holder{{ID: "a", Fence: 7, Left: time.Minute}, {ID: "b", Fence: 8, Left: time.Second}}}
+		Holders: []wire.Entry{{ID: "a", Fence: 7, Left: time.Minute}, {ID: "b", Fence: 8, Left: time.Second}}}
 	info, _ := winner([]wire.Inspected{both, both, {}})
 	if info.Fence != 8 || info.TTL != time.Minute || info.Latest != time.Second {
 		t.Errorf("%+v, want fence 8 for a second, and the lock for a minute", info)
@@ -93,7 +93,7 @@ func TestWinnerLatest(t *testing.T) {
 func TestWinnerShowsLabel(t *testing.T) {
 	for label, want := range map[string]string{"": "", " ": " ", "me ": "me ", " a  b ": " a  b ", "a\nb\t": "a b "} {
 		t.Run(strconv.Quote(label), func(t *testing.T) {
-			h := wire.Holder{ID: "a", Owner: label}
+			h := wire.Entry{ID: "a", Owner: label}
 			if info, _ := winner([]wire.Inspected{one(h)}); info.Owner != want {
 				t.Errorf("owner %q, want %q", info.Owner, want)
 			}
@@ -107,6 +107,6 @@ func TestWinnerShowsLabel(t *testing.T) {
 }
 
 // one is a key that one holds.
-func one(h wire.Holder) wire.Inspected {
-	return wire.Inspected{Count: 1, Holders: []wire.Holder{h}}
+func one(h wire.Entry) wire.Inspected {
+	return wire.Inspected{Count: 1, Holders: []wire.Entry{h}}
 }

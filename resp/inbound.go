@@ -13,7 +13,7 @@ import (
 // readAhead reads in its place. It is the pump's.
 type inbound struct {
 	conn     net.Conn
-	polled   *netpoll.Conn // conn, if a loop watches it
+	polled   *netpoll.Socket // conn, if a loop watches it
 	progress *progress
 
 	buf     netpoll.Buffer
@@ -24,7 +24,7 @@ type inbound struct {
 
 // init prepares the reading of conn. left is called when the client ends its input, or says QUIT,
 // while readAhead reads.
-func (in *inbound) init(conn net.Conn, polled *netpoll.Conn, progress *progress, left func()) {
+func (in *inbound) init(conn net.Conn, polled *netpoll.Socket, progress *progress, left func()) {
 	in.conn, in.polled, in.progress = conn, polled, progress
 	in.ahead = readAhead{conn: conn, polled: polled, left: left, taken: &progress.read, ended: make(chan struct{})}
 }

@@ -9,11 +9,11 @@ import (
 // Loops are the event loops of a Server. They also watch the connections to the masters. So the
 // same workers read the commands of clients and the replies of masters, in the same batches. On
 // systems without loops Adopt refuses. Safe for concurrent use.
-type Loops struct{ poll *netpoll.Loops }
+type Loops struct{ poll *netpoll.Pollers }
 
 // NewLoops returns loops without a connection; they start with the first. The caller must
 // close them.
-func NewLoops() *Loops { return &Loops{netpoll.NewLoops()} }
+func NewLoops() *Loops { return &Loops{netpoll.NewPollers()} }
 
 // AfterBatch sets the function that a worker calls after each batch of connections that were ready
 // and that it has served. Lock commands that began in the batch, and replies of masters, only queue
@@ -39,7 +39,7 @@ func (l *Loops) Close() { l.poll.Close() }
 // other.
 type Polled struct {
 	net.Conn
-	poll *netpoll.Conn // the same
+	poll *netpoll.Socket // the same
 	in   netpoll.Buffer
 }
 

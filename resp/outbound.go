@@ -13,7 +13,7 @@ import (
 // errOpaque: frame boundaries are unknown, so no reply can be inserted.
 var errOpaque = errors.New("what the connection carries is not known any more")
 
-// tryWriter is a connection that a loop watches; *netpoll.Conn is one.
+// tryWriter is a connection that a loop watches; *netpoll.Socket is one.
 type tryWriter interface {
 	// TryWrite writes as much of b as can be written at once.
 	TryWrite(b []byte) (n int, err error)

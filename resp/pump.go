@@ -24,7 +24,7 @@ type pump struct {
 	req      scan.Requests
 	delivery delivery
 	step     step
-	reading  reading
+	reading  readingMode
 	caughtUp bool // all bytes read were forwarded, and no lock command was among them
 }
 
@@ -42,13 +42,13 @@ const (
 	stepWriteFailed             // the upstream takes no more bytes
 )
 
-// reading says how the client's bytes are read.
-type reading uint8
+// readingMode says how the client's bytes are read.
+type readingMode uint8
 
 const (
-	readingRequests  reading = iota
-	readingOpaque            // all bytes are forwarded: requests and replies are not recognised
-	readingMalformed         // likewise, and the upstream will close, because the bytes are no requests
+	readingRequests  readingMode = iota
+	readingOpaque                // all bytes are forwarded: requests and replies are not recognised
+	readingMalformed             // likewise, and the upstream will close, because the bytes are no requests
 )
 
 // errWatched is how the pump ends on a goroutine because a loop goes on with it.
@@ -325,7 +325,7 @@ func (p *pump) scan(onLoop bool) {
 }
 
 // read scans b, or collects a lock command from it.
-func (p *pump) read(b []byte) (n int, ev scan.Event) {
+func (p *pump) read(b []byte) (n int, ev scan.Found) {
 	if p.req.Collecting() {
 		return p.req.Collect(b)
 	}
@@ -333,7 +333,7 @@ func (p *pump) read(b []byte) (n int, ev scan.Event) {
 }
 
 // event handles an event of the scan.
-func (p *pump) event(t *pass, ev scan.Event) {
+func (p *pump) event(t *pass, ev scan.Found) {
 	switch ev {
 	case scan.Notable:
 		if p.noteNotable(); p.step == stepReset { // it is sent when EndReset was reported

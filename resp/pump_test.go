@@ -14,7 +14,7 @@ func TestApply(t *testing.T) {
 		effect  protocol.Effect
 		watched bool // OnEnd was called
 		step    step
-		reading reading
+		reading readingMode
 		quit    bool
 	}{
 		{"none", protocol.EffectNone, true, stepPump, readingRequests, false},

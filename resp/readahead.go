@@ -33,12 +33,12 @@ var errAheadMost = errors.New("the client sent too much after a lock command")
 // readAhead reads the client while the pump does not. Safe for concurrent use.
 type readAhead struct {
 	conn   net.Conn
-	polled *netpoll.Conn  // conn, if a loop watches it
-	timer  *time.Timer    // nil until it is needed first
-	before []byte         // bytes that were read before
-	ended  chan struct{}  // closed when err is set
-	left   func()         // called when the client ended its input or said QUIT, perhaps more than once
-	taken  *atomic.Uint64 // bytes that the pump has read, or taken from here
+	polled *netpoll.Socket // conn, if a loop watches it
+	timer  *time.Timer     // nil until it is needed first
+	before []byte          // bytes that were read before
+	ended  chan struct{}   // closed when err is set
+	left   func()          // called when the client ended its input or said QUIT, perhaps more than once
+	taken  *atomic.Uint64  // bytes that the pump has read, or taken from here
 
 	in netpoll.Buffer // the reader's
 

@@ -155,7 +155,7 @@ func (s *Server) add(c net.Conn) *Session {
 
 // newSession makes a session of c. A loop watches it if it is a plain socket.
 func (s *Server) newSession(c net.Conn) *Session {
-	var polled *netpoll.Conn
+	var polled *netpoll.Socket
 	if adopted, ok := s.loops.poll.Adopt(c); ok {
 		c, polled = adopted, adopted
 	}

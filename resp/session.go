@@ -29,7 +29,7 @@ import (
 type Session struct {
 	srv     *shared
 	client  net.Conn
-	polled  *netpoll.Conn   // client, if a loop watches it
+	polled  *netpoll.Socket // client, if a loop watches it
 	ctx     context.Context // ends with the connection
 	cancel  context.CancelFunc
 	onClose func() // called when the session has ended
@@ -51,7 +51,7 @@ type Session struct {
 }
 
 // newSession returns a session that does not read yet. polled is client, if a loop can watch it.
-func newSession(srv *shared, client net.Conn, polled *netpoll.Conn) *Session {
+func newSession(srv *shared, client net.Conn, polled *netpoll.Socket) *Session {
 	s := &Session{srv: srv, client: client, polled: polled}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.life.init(srv.spawn)

@@ -19,10 +19,10 @@ import (
 // uplink is the pump's way to the upstream. Fields and methods are the pump's unless they say
 // otherwise.
 type uplink struct {
-	polled *netpoll.Conn // conn, if a loop watches it
-	unsent []byte        // bytes that the upstream did not take at once
-	failed error         // why the upstream cannot be reached; valid for the requests that were read together
-	era    atomic.Uint64 // of the server when the upstream was dialled; 0: it was not. Read by others
+	polled *netpoll.Socket // conn, if a loop watches it
+	unsent []byte          // bytes that the upstream did not take at once
+	failed error           // why the upstream cannot be reached; valid for the requests that were read together
+	era    atomic.Uint64   // of the server when the upstream was dialled; 0: it was not. Read by others
 
 	mu     sync.Mutex
 	conn   net.Conn      // nil until it is needed; the pump, which sets it, reads it without mu
@@ -30,7 +30,7 @@ type uplink struct {
 }
 
 // open sets the connection, unless closed reports that the session has ended.
-func (u *uplink) open(conn net.Conn, polled *netpoll.Conn, closed func() bool) bool {
+func (u *uplink) open(conn net.Conn, polled *netpoll.Socket, closed func() bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if closed() {
@@ -119,7 +119,7 @@ func (p *pump) connect() {
 	if _, tcp := up.LocalAddr().(*net.TCPAddr); tcp {
 		address = up.LocalAddr().String()
 	}
-	var polled *netpoll.Conn
+	var polled *netpoll.Socket
 	if s.polled != nil {
 		if adopted, ok := s.srv.loops.poll.Adopt(up); ok {
 			up, polled = adopted, adopted
@@ -184,7 +184,7 @@ var errUpstreamClosed = errors.New("the upstream closed the connection")
 type copier struct {
 	s       *Session
 	in      netpoll.Buffer
-	replies protocol.Reader
+	replies protocol.ReplyReader
 	err     error // writing to the client failed
 }
 

@@ -50,14 +50,14 @@ const (
 	DoRead    = "read"
 )
 
-// Do is what a library does at the lock listener, and what may become of it.
-type Do struct {
+// DoOutcomes is what a library does at the lock listener, and what may become of it.
+type DoOutcomes struct {
 	Name     string
 	Outcomes []Outcome // beside AnyOutcomes
 }
 
 // Dos are all that libraries do.
-var Dos = []Do{
+var Dos = []DoOutcomes{
 	{DoTake, []Outcome{OutcomeGranted, OutcomeTaken, OutcomeGone, OutcomeUndelivered}},
 	{DoRefresh, []Outcome{OutcomeExtended, OutcomeLost}},
 	{DoRelease, []Outcome{OutcomeReleased, OutcomeNotHeld}},
@@ -116,14 +116,14 @@ func (o Outcome) Failed() bool {
 	return false
 }
 
-// Command is a lock command and what may become of it.
-type Command struct {
+// CommandOutcomes is a lock command and what may become of it.
+type CommandOutcomes struct {
 	Name     string    // in lower case
 	Outcomes []Outcome // beside AnyOutcomes
 }
 
 // Commands are all lock commands.
-var Commands = []Command{
+var Commands = []CommandOutcomes{
 	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered,
 		OutcomeOK}},
 	{"unlock", []Outcome{OutcomeReleased, OutcomeNotHeld}},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Refusal is a kind of command that the lock listener refuses.
-type Refusal struct {
+// RefusedKind is a kind of command that the lock listener refuses.
+type RefusedKind struct {
 	Reason  string // one of Refusals
 	SHA1    string // of a script
 	Text    string // the latest error, without the dash

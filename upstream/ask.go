@@ -8,8 +8,8 @@ import (
 	"lockproxy/resp/respio"
 )
 
-// Facts describe the upstream's behaviour on a connection that has not authenticated.
-type Facts struct {
+// GuestRules describe the upstream's behaviour on a connection that has not authenticated.
+type GuestRules struct {
 	// AuthRequired says that it refused a PING with NOAUTH or NOPERM.
 	AuthRequired bool
 	// GuestsLimited says that it refused with NOPERM: connections begin logged in as a user with
@@ -20,22 +20,22 @@ type Facts struct {
 	Resets bool
 }
 
-// Ask asks the upstream for its Facts over a new connection, without the credentials of the
+// Ask asks the upstream for its GuestRules over a new connection, without the credentials of the
 // address, in at most DialTimeout. An answer that does not say whether a password is needed is an
 // error, so that callers refuse rather than guess.
 //
 //	> *1\r\n$4\r\nPING\r\n*1\r\n$5\r\nRESET\r\n
 //	< +PONG\r\n or -NOAUTH Authentication required.\r\n
 //	< +RESET\r\n or -ERR unknown command 'RESET', with args beginning with: \r\n
-func (u *Upstream) Ask(ctx context.Context) (Facts, error) {
+func (u *Upstream) Ask(ctx context.Context) (GuestRules, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.DialTimeout)
 	defer cancel()
 	conn, err := u.connect(ctx)
 	if err != nil {
-		return Facts{}, err
+		return GuestRules{}, err
 	}
 	defer conn.Close()
-	var facts Facts
+	var facts GuestRules
 	err = u.during(ctx, conn, func(conn net.Conn) error {
 		facts, err = askOn(conn)
 		return err
@@ -43,23 +43,23 @@ func (u *Upstream) Ask(ctx context.Context) (Facts, error) {
 	return facts, err
 }
 
-func askOn(conn net.Conn) (facts Facts, err error) {
+func askOn(conn net.Conn) (facts GuestRules, err error) {
 	both := respio.AppendCommand(respio.AppendCommand(nil, "PING"), "RESET")
 	if _, err := conn.Write(both); err != nil {
-		return Facts{}, err
+		return GuestRules{}, err
 	}
 	replies := newReader(conn)
 	ping, err := readReply(replies, "PING")
 	if err != nil {
-		return Facts{}, err
+		return GuestRules{}, err
 	}
 	facts.GuestsLimited = ping.Code() == "NOPERM"
 	if facts.AuthRequired, err = authRequired(&ping); err != nil {
-		return Facts{}, err
+		return GuestRules{}, err
 	}
 	reset, err := readReply(replies, "RESET")
 	if err != nil {
-		return Facts{}, err
+		return GuestRules{}, err
 	}
 	facts.Resets = !reset.IsError() || !strings.HasPrefix(strings.ToLower(reset.Text), "err unknown")
 	return facts, nil

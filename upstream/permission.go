@@ -64,8 +64,8 @@ func (s *subject) command() []string {
 	return []string{"SET", s.key, "x"}
 }
 
-// verdict is an answer: empty, or the upstream's text of the refusal.
-type verdict struct {
+// ruling is an answer: empty, or the upstream's text of the refusal.
+type ruling struct {
 	refusal string
 	fresh   time.Time // it is used without asking until then
 }
@@ -162,7 +162,7 @@ func (p *Permission) may(ctx context.Context, about subject) (refusal string, er
 
 // lookup is the last known verdict, and the inquiry for the next one.
 type lookup struct {
-	last  verdict
+	last  ruling
 	known bool
 	q     *inquiry // nil if last is fresh, or err is set
 	err   error    // why there is no inquiry
@@ -234,7 +234,7 @@ func (p *Permission) questionLocked(about subject, keep bool) (*inquiry, error) 
 }
 
 // lastOr returns the last known answer, or err if there is none.
-func lastOr(last verdict, known bool, err error) (string, error) {
+func lastOr(last ruling, known bool, err error) (string, error) {
 	if known {
 		return last.refusal, nil
 	}
@@ -303,7 +303,7 @@ func (p *Permission) settled(q *inquiry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, known := p.known.get(q.about); q.err == nil && (q.keep || known) {
-		p.known.put(q.about, verdict{q.refusal, time.Now().Add(verdictLasts)})
+		p.known.put(q.about, ruling{q.refusal, time.Now().Add(verdictLasts)})
 	}
 	p.silent = nil
 	delete(p.asking, q.about)
@@ -407,9 +407,9 @@ const generationSize = 2048
 
 // generations are the recent verdicts. When the young generation is full, it becomes the old one,
 // and the old one is dropped. The zero value is empty.
-type generations struct{ young, old map[subject]verdict }
+type generations struct{ young, old map[subject]ruling }
 
-func (g *generations) get(about subject) (verdict, bool) {
+func (g *generations) get(about subject) (ruling, bool) {
 	if v, ok := g.young[about]; ok {
 		return v, true
 	}
@@ -417,9 +417,9 @@ func (g *generations) get(about subject) (verdict, bool) {
 	return v, ok
 }
 
-func (g *generations) put(about subject, v verdict) {
+func (g *generations) put(about subject, v ruling) {
 	if g.young == nil || len(g.young) >= generationSize {
-		g.young, g.old = make(map[subject]verdict), g.young
+		g.young, g.old = make(map[subject]ruling), g.young
 	}
 	g.young[about] = v
 }

@@ -221,7 +221,7 @@ func TestVerdictsAreBounded(t *testing.T) {
 	var g generations
 	key := strings.Repeat("k", 2048)
 	for i := range 10 * generationSize {
-		g.put(subject{user: "user", key: fmt.Sprint(key, i)}, verdict{})
+		g.put(subject{user: "user", key: fmt.Sprint(key, i)}, ruling{})
 	}
 	if n := len(g.young) + len(g.old); n > 2*generationSize {
 		t.Errorf("%d verdicts are kept", n)

@@ -39,10 +39,10 @@ func TestAgainstRealRedis(t *testing.T) {
 	noRights := redisServer(t, "--user", "default", "on", "nopass", "~*", "-@all", "+auth", "+hello")
 	for name, c := range map[string]struct {
 		opts Options
-		want Facts
-	}{"open": {open, Facts{AuthRequired: false, Resets: true}},
-		"password":  {locked, Facts{AuthRequired: true, Resets: true}},
-		"no rights": {noRights, Facts{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
+		want GuestRules
+	}{"open": {open, GuestRules{AuthRequired: false, Resets: true}},
+		"password":  {locked, GuestRules{AuthRequired: true, Resets: true}},
+		"no rights": {noRights, GuestRules{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
 		if got, err := New(c.opts).Ask(t.Context()); err != nil || got != c.want {
 			t.Errorf("%s: got %+v %v, want %+v", name, got, err, c.want)
 		}

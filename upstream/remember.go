@@ -23,7 +23,7 @@ type question struct {
 	done  chan struct{} // closed when facts and err are set
 	late  chan struct{} // closed when patience has run out
 	begun time.Time
-	facts Facts
+	facts GuestRules
 	err   error
 }
 
@@ -41,17 +41,17 @@ func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
 
 // LastFacts returns the last known answer without asking. Without one it assumes a Redis without a
 // password.
-func (u *Upstream) LastFacts() Facts {
+func (u *Upstream) LastFacts() GuestRules {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.known {
-		return Facts{Resets: true}
+		return GuestRules{Resets: true}
 	}
 	return u.facts
 }
 
 // lastAnswer returns the last known answer and when it came; the zero time if there is none.
-func (u *Upstream) lastAnswer() (Facts, time.Time) {
+func (u *Upstream) lastAnswer() (GuestRules, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.facts, u.answered
@@ -70,7 +70,7 @@ func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
 
 // recent returns facts that are not older than factsLast, or the last known ones if those cannot
 // be had. Without any it waits for first, counted from the start of the question.
-func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, error) {
+func (u *Upstream) recent(ctx context.Context, first time.Duration) (GuestRules, error) {
 	u.mu.Lock()
 	facts, known := u.facts, u.known
 	if known && time.Now().Before(u.fresh) {
@@ -96,9 +96,9 @@ func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, erro
 	case <-late:
 		return facts, nil
 	case <-never:
-		return Facts{}, fmt.Errorf("ask %s: %w", u.opts.Name, os.ErrDeadlineExceeded)
+		return GuestRules{}, fmt.Errorf("ask %s: %w", u.opts.Name, os.ErrDeadlineExceeded)
 	case <-ctx.Done():
-		return Facts{}, fmt.Errorf("ask %s: %w", u.opts.Name, context.Cause(ctx))
+		return GuestRules{}, fmt.Errorf("ask %s: %w", u.opts.Name, context.Cause(ctx))
 	}
 	if q.err != nil && known {
 		return facts, nil

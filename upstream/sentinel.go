@@ -33,9 +33,9 @@ const (
 	sentinelTimeout = time.Second
 )
 
-// view is a Sentinel's view of the master. If two differ, the one with the higher epoch knows the
+// sentinelView is a Sentinel's view of the master. If two differ, the one with the higher epoch knows the
 // later failover.
-type view struct {
+type sentinelView struct {
 	addr  string // host:port of the master; empty: not known
 	epoch int64
 	err   error // why addr is empty
@@ -49,16 +49,16 @@ type sentinels struct {
 	log  *zap.Logger
 
 	mu    sync.Mutex
-	views []view // by Sentinel; guarded by mu
-	addr  string // of the master; empty: not known yet; guarded by mu
-	epoch int64  // of the failover that made it master; guarded by mu
+	views []sentinelView // by Sentinel; guarded by mu
+	addr  string         // of the master; empty: not known yet; guarded by mu
+	epoch int64          // of the failover that made it master; guarded by mu
 	// closed and replaced when addr changes or a Sentinel has answered; guarded by mu
 	change chan struct{}
 	nudge  chan struct{} // closed and replaced to have every Sentinel asked now; guarded by mu
 }
 
 func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
-	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log, views: make([]view, len(opts.Addrs)),
+	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log, views: make([]sentinelView, len(opts.Addrs)),
 		change: make(chan struct{}), nudge: make(chan struct{})}
 	for i := range s.views {
 		s.views[i].err = errors.New("not asked yet")
@@ -126,7 +126,7 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 	}
 }
 
-func (s *sentinels) logContact(addr string, v view) {
+func (s *sentinels) logContact(addr string, v sentinelView) {
 	if v.err != nil {
 		s.log.Warn("sentinel does not name the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master),
 			zap.String("reason", Reason(v.err)))
@@ -195,7 +195,7 @@ func receive(ctx context.Context, client *redis.SentinelClient, announced chan<-
 }
 
 // ask sends SENTINEL MASTER name, and reads ip, port and config-epoch of the reply.
-func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view {
+func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) sentinelView {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
 	var fields map[string]string
@@ -207,17 +207,17 @@ func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view 
 		if said, ok := errors.AsType[redis.Error](err); ok {
 			err = &ReplyError{said.Error()}
 		}
-		return view{err: err}
+		return sentinelView{err: err}
 	}
 	epoch, err := strconv.ParseInt(fields["config-epoch"], 10, 64)
 	if err != nil || fields["ip"] == "" || fields["port"] == "" {
-		return view{err: errors.New("unexpected reply to SENTINEL MASTER")}
+		return sentinelView{err: errors.New("unexpected reply to SENTINEL MASTER")}
 	}
-	return view{addr: net.JoinHostPort(fields["ip"], fields["port"]), epoch: epoch}
+	return sentinelView{addr: net.JoinHostPort(fields["ip"], fields["port"]), epoch: epoch}
 }
 
 // note records the view of Sentinel i.
-func (s *sentinels) note(i int, v view) {
+func (s *sentinels) note(i int, v sentinelView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.views[i] = v
@@ -233,7 +233,7 @@ func (s *sentinels) note(i int, v view) {
 
 // choose returns the view with the highest epoch, among equals the most frequent one, and how many
 // Sentinels have it. The zero view: none knows.
-func choose(views []view) (best view, most int) {
+func choose(views []sentinelView) (best sentinelView, most int) {
 	best.epoch = -1
 	for _, v := range views {
 		votes := 0

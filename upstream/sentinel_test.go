@@ -15,16 +15,16 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	none := view{err: errors.New("down")}
+	none := sentinelView{err: errors.New("down")}
 	for name, c := range map[string]struct {
-		views []view
+		views []sentinelView
 		want  string
 	}{
-		"nobody":           {[]view{none, none}, ""},
-		"one":              {[]view{none, {addr: "a:1", epoch: 3}}, "a:1"},
-		"the later":        {[]view{{addr: "a:1", epoch: 3}, {addr: "a:1", epoch: 3}, {addr: "b:1", epoch: 4}}, "b:1"},
-		"most, if equal":   {[]view{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1"},
-		"a cut off leader": {[]view{{addr: "b:1", epoch: 9}, none, {addr: "a:1", epoch: 8}}, "b:1"},
+		"nobody":           {[]sentinelView{none, none}, ""},
+		"one":              {[]sentinelView{none, {addr: "a:1", epoch: 3}}, "a:1"},
+		"the later":        {[]sentinelView{{addr: "a:1", epoch: 3}, {addr: "a:1", epoch: 3}, {addr: "b:1", epoch: 4}}, "b:1"},
+		"most, if equal":   {[]sentinelView{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1"},
+		"a cut off leader": {[]sentinelView{{addr: "b:1", epoch: 9}, none, {addr: "a:1", epoch: 8}}, "b:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _ := choose(c.views); got.addr != c.want {
@@ -131,7 +131,7 @@ func TestDialMaster(t *testing.T) {
 		if _, err := dialled(t, u); Reason(err) != "no Sentinel knows the master: not asked yet" {
 			t.Errorf("nothing known: %v", err)
 		}
-		later := func(d time.Duration, i int, v view) { time.AfterFunc(d, func() { s.note(i, v) }) }
+		later := func(d time.Duration, i int, v sentinelView) { time.AfterFunc(d, func() { s.note(i, v) }) }
 		expect := func(what, want string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
@@ -143,29 +143,29 @@ func TestDialMaster(t *testing.T) {
 				t.Errorf("%s: got %q after %v, want %q after %v", what, got, time.Since(start), want, after)
 			}
 		}
-		later(300*time.Millisecond, 0, view{addr: "a:1"})
+		later(300*time.Millisecond, 0, sentinelView{addr: "a:1"})
 		expect("known soon", "+at a:1", 300*time.Millisecond)
 		m.set("a:1", "refuse")
 		expect("no other is named", "connection refused", lookAgain)
-		later(500*time.Millisecond, 1, view{addr: "b:1", epoch: 1})
+		later(500*time.Millisecond, 1, sentinelView{addr: "b:1", epoch: 1})
 		expect("the other is no master yet", "is a replica", 500*time.Millisecond+lookAgain)
 		m.set("b:1", "master")
 		expect("the other", "+at b:1", 0)
 		m.set("a:1", "master")
 		m.set("b:1", "slave")
-		later(700*time.Millisecond, 0, view{addr: "a:1", epoch: 2})
+		later(700*time.Millisecond, 0, sentinelView{addr: "a:1", epoch: 2})
 		expect("demoted", "+at a:1", 700*time.Millisecond)
 		m.set("a:1", "") // the machine is gone: a dial would hang until its time is up
-		later(1500*time.Millisecond, 0, view{addr: "c:1", epoch: 3})
+		later(1500*time.Millisecond, 0, sentinelView{addr: "c:1", epoch: 3})
 		m.set("c:1", "master")
 		expect("named while dialling", "+at c:1", 1500*time.Millisecond)
-		s.note(0, view{err: errors.New("gone")})
-		s.note(1, view{err: errors.New("gone")})
+		s.note(0, sentinelView{err: errors.New("gone")})
+		s.note(1, sentinelView{err: errors.New("gone")})
 		expect("no sentinel left", "+at c:1", 0)
-		s.note(1, view{addr: "b:1", epoch: 1})
+		s.note(1, sentinelView{addr: "b:1", epoch: 1})
 		expect("one that lags behind", "+at c:1", 0)
 		m.set("b:1", "master")
-		s.note(0, view{addr: "b:1", epoch: 1})
+		s.note(0, sentinelView{addr: "b:1", epoch: 1})
 		expect("sentinels set up anew", "+at b:1", 0)
 	})
 }

@@ -48,12 +48,12 @@ type Upstream struct {
 	changed   chan struct{} // holds a value when AuthRequired was learnt or has changed
 
 	mu       sync.Mutex
-	facts    Facts     // the last answer; guarded by mu
-	known    bool      // facts hold an answer; guarded by mu
-	answered time.Time // when that came; guarded by mu
-	fresh    time.Time // facts are used without asking until then; guarded by mu
-	question *question // the running one, or nil; guarded by mu
-	slow     bool      // the last question was not answered within patience; guarded by mu
+	facts    GuestRules // the last answer; guarded by mu
+	known    bool       // facts hold an answer; guarded by mu
+	answered time.Time  // when that came; guarded by mu
+	fresh    time.Time  // facts are used without asking until then; guarded by mu
+	question *question  // the running one, or nil; guarded by mu
+	slow     bool       // the last question was not answered within patience; guarded by mu
 }
 
 // New returns an Upstream. It does not connect.

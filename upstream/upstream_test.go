@@ -192,25 +192,25 @@ func fake(asked *atomic.Int32, replies func() string) Options {
 func TestAsk(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies string
-		want    Facts
+		want    GuestRules
 		err     string
 	}{
-		"open":     {"+PONG\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
-		"password": {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{AuthRequired: true, Resets: true}, ""},
+		"open":     {"+PONG\r\n+RESET\r\n", GuestRules{AuthRequired: false, Resets: true}, ""},
+		"password": {"-NOAUTH Authentication required.\r\n+RESET\r\n", GuestRules{AuthRequired: true, Resets: true}, ""},
 		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n",
-			Facts{AuthRequired: true, GuestsLimited: true, Resets: true}, ""},
-		"loading": {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
+			GuestRules{AuthRequired: true, GuestsLimited: true, Resets: true}, ""},
+		"loading": {"-LOADING Redis is loading\r\n+RESET\r\n", GuestRules{AuthRequired: false, Resets: true}, ""},
 		"old": {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n",
-			Facts{AuthRequired: false, Resets: false}, ""},
+			GuestRules{AuthRequired: false, Resets: false}, ""},
 		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n",
-			Facts{AuthRequired: true, Resets: false}, ""},
-		"other": {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{AuthRequired: false, Resets: false},
+			GuestRules{AuthRequired: true, Resets: false}, ""},
+		"other": {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", GuestRules{AuthRequired: false, Resets: false},
 			""},
-		"protected": {"-DENIED Redis is running in protected mode\r\n", Facts{},
+		"protected": {"-DENIED Redis is running in protected mode\r\n", GuestRules{},
 			"DENIED Redis is running in protected mode"},
-		"full":      {"-ERR max number of clients reached\r\n", Facts{}, "ERR max number of clients reached"},
-		"not redis": {"HTTP/1.1 400 Bad Request\r\n", Facts{}, "unexpected reply to PING"},
-		"half":      {"+PONG\r\n", Facts{}, "connection closed"},
+		"full":      {"-ERR max number of clients reached\r\n", GuestRules{}, "ERR max number of clients reached"},
+		"not redis": {"HTTP/1.1 400 Bad Request\r\n", GuestRules{}, "unexpected reply to PING"},
+		"half":      {"+PONG\r\n", GuestRules{}, "connection closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, err := New(fake(new(atomic.Int32), func() string { return c.replies })).Ask(t.Context())

@@ -67,7 +67,7 @@ func logAdopt(cfg conf.Config, listen []string, log *zap.Logger) {
 }
 
 // refusals returns what shows operators the refusals of the lock listener; nil without one.
-func refusals(cfg conf.Config, service *commands.Service) func() []stat.Refusal {
+func refusals(cfg conf.Config, service *commands.Service) func() []stat.RefusedKind {
 	if len(cfg.AdoptListen) == 0 {
 		return nil
 	}

@@ -125,9 +125,9 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 }
 
 // state returns what operators see.
-func (f *figures) state() admin.State {
+func (f *figures) state() admin.Snapshot {
 	counts := f.service.Counts()
-	s := admin.State{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
+	s := admin.Snapshot{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
 		LongestWait: counts.LongestWait, Followers: counts.Followers, SessionLocks: counts.SessionLocks,
 		Traffic: f.relay.stats(), Masters: f.service.Masters(), Load: f.service.Load()}
 	s.Upstream.Name = f.upstreamName()

@@ -18,20 +18,20 @@ import (
 	"lockproxy/conf"
 )
 
-// operators is the HTTP server of admin-listen. Without it operators is nil and its methods have
+// operatorServer is the HTTP server of admin-listen. Without it operators is nil and its methods have
 // no effect.
-type operators struct {
+type operatorServer struct {
 	cfg      conf.Config
 	listener net.Listener
 	log      *zap.Logger
 
 	// Set by start.
-	server *admin.Server
+	server *admin.Site
 	wg     sync.WaitGroup
 }
 
 // listenOperators opens the listener of admin-listen; nil without that setting.
-func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) (*operators, error) {
+func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) (*operatorServer, error) {
 	a := cfg.AdminListen
 	if a.IsZero() {
 		return nil, nil
@@ -43,7 +43,7 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	if a.TLS {
 		ln = tls.NewListener(ln, files.listenTLS())
 	}
-	return &operators{cfg: cfg, listener: ln, log: log}, nil
+	return &operatorServer{cfg: cfg, listener: ln, log: log}, nil
 }
 
 // demoPage is the address of the page beside servers in memory, if that port is free.
@@ -52,7 +52,7 @@ var demoPage = conf.Address{Network: "tcp", Addr: "127.0.0.1:9380"}
 // openOperators is listenOperators. Beside servers in memory, where admin-listen is not set, it
 // opens a listener on loopback, or none if that is not to be had.
 func openOperators(ctx context.Context, cfg conf.Config, memory *embedded.Servers, files *files,
-	log *zap.Logger) (*operators, error) {
+	log *zap.Logger) (*operatorServer, error) {
 	if memory == nil || cfg.AdminListen != (conf.Address{}) {
 		return listenOperators(ctx, cfg, files, log)
 	}
@@ -68,7 +68,7 @@ func openOperators(ctx context.Context, cfg conf.Config, memory *embedded.Server
 }
 
 // page returns the address of the page for a browser on this machine, or "".
-func (o *operators) page() string {
+func (o *operatorServer) page() string {
 	if o == nil || o.cfg.AdminListen.Network == "unix" {
 		return ""
 	}
@@ -81,7 +81,7 @@ func (o *operators) page() string {
 
 // start serves figures until close. Operators must show token, unless it is "". listen is where
 // clients connect.
-func (o *operators) start(figures *figures, token func() string, level http.Handler, listen []string) {
+func (o *operatorServer) start(figures *figures, token func() string, level http.Handler, listen []string) {
 	if o == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 }
 
 // close stops serving, within a second. It may be called without start.
-func (o *operators) close(ctx context.Context) {
+func (o *operatorServer) close(ctx context.Context) {
 	if o == nil {
 		return
 	}

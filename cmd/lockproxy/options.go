@@ -79,12 +79,12 @@ func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loop
 }
 
 // adoptBy makes the loops that serve clients read the masters' replies, too.
-func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
-	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
+func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.PolledConn, bool) {
+	return func(conn net.Conn) (quorum.PolledConn, bool) { return loops.Adopt(conn) }
 }
 
 func commandOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, gate *upstream.Gate,
-	permission commands.Permission, relay *relay, figures *figures, name string,
+	permission commands.Rights, relay *relay, figures *figures, name string,
 	done func(stat.Event), log *zap.Logger) commands.Options {
 	return commands.Options{Locker: q, Watcher: q, Inspector: q, Gate: gate, Permission: permission,
 		Adopt: adoptOptions(cfg, q, up), KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,

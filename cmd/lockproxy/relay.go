@@ -105,7 +105,7 @@ func (r *relay) shutdown(ctx context.Context) error {
 
 // serve accepts clients until ctx is done or a listener fails. Then it calls end, which must shut
 // the servers down.
-func (r *relay) serve(ctx context.Context, on listeners, log *zap.Logger, end func()) error {
+func (r *relay) serve(ctx context.Context, on openListeners, log *zap.Logger, end func()) error {
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	wg.Go(func() { failed <- r.main.Serve(on.main...) })
@@ -126,15 +126,17 @@ func (r *relay) serve(ctx context.Context, on listeners, log *zap.Logger, end fu
 	return err
 }
 
-// listeners are where clients connect.
-type listeners struct{ main, adopt []net.Listener }
+// openListeners are where clients connect.
+type openListeners struct{ main, adopt []net.Listener }
 
 // all returns those of listen and those of adopt-listen.
-func (l listeners) all() []net.Listener { return append(l.main[:len(l.main):len(l.main)], l.adopt...) }
+func (l openListeners) all() []net.Listener {
+	return append(l.main[:len(l.main):len(l.main)], l.adopt...)
+}
 
 // openToOthers returns the first listener that other machines can reach, and the setting that names
 // it, or nil.
-func (l listeners) openToOthers() (name string, open net.Addr) {
+func (l openListeners) openToOthers() (name string, open net.Addr) {
 	if open := listen.OpenToOthers(l.main); open != nil {
 		return "listen", open
 	}

@@ -64,7 +64,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	on := listeners{main: opened[:len(cfg.Listen)], adopt: opened[len(cfg.Listen):]}
+	on := openListeners{main: opened[:len(cfg.Listen)], adopt: opened[len(cfg.Listen):]}
 	var memory *embedded.Servers
 	if cfg.Embedded() {
 		if memory, err = embedded.New(log); err != nil {
@@ -96,7 +96,7 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve makes the parts, wires them and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, on listeners,
+func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, on openListeners,
 	logs *logs.Logs) error {
 	log, cfg, files := logs.Logger, reload.config(), reload.files
 	defer keepHeapRoom()()

@@ -25,7 +25,7 @@ const readyWait = time.Second
 
 // greetUpstream asks the upstream which commands it accepts without authentication. It refuses the
 // start if other machines could use the upstream without a password of their own.
-func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, on listeners,
+func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, on openListeners,
 	log *zap.Logger) error {
 	name, open := on.openToOthers()
 	wait := readyWait
@@ -119,7 +119,7 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, 
 // lockPermission returns what asks the upstream who may lock, and tries it once. Nil without
 // lock-acl: every client that has logged in may. The caller calls end.
 func lockPermission(ctx context.Context, cfg conf.Config, files *files,
-	log *zap.Logger) (permission commands.Permission, end func()) {
+	log *zap.Logger) (permission commands.Rights, end func()) {
 	if !cfg.LockACL {
 		return nil, func() {}
 	}
@@ -149,7 +149,7 @@ func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.C
 }
 
 // proxyName returns the name of this proxy for operators: the machine and where clients connect.
-func proxyName(on listeners) string {
+func proxyName(on openListeners) string {
 	host, _ := os.Hostname()
 	return strings.TrimSpace(host + " " + on.main[0].Addr().String())
 }

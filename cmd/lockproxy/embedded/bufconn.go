@@ -86,16 +86,16 @@ type pipe struct {
 	off         int
 	writeClosed bool
 	readClosed  bool
-	readBy      deadline
-	writeBy     deadline
+	readBy      pipeDeadline
+	writeBy     pipeDeadline
 }
 
-type deadline struct {
+type pipeDeadline struct {
 	at    time.Time
 	timer *time.Timer
 }
 
-func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+func (d *pipeDeadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 func newPipe(limit, hard int) *pipe {
 	p := &pipe{limit: limit, hard: hard, ended: make(chan struct{})}
@@ -207,7 +207,7 @@ func (p *pipe) endLocked() {
 	}
 }
 
-func (p *pipe) setDeadline(d *deadline, t time.Time) {
+func (p *pipe) setDeadline(d *pipeDeadline, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d.timer != nil {

@@ -16,8 +16,8 @@ const mastersCount = 5
 // Servers are the upstream and the masters of a start without any server named. They live in
 // memory.
 type Servers struct {
-	Upstream *Server
-	masters  []*Server
+	Upstream *Redis
+	masters  []*Redis
 }
 
 // New starts them. The caller closes them.
@@ -82,7 +82,7 @@ All settings: lockproxy --help
 }
 
 // Masters returns the masters, or none of nil.
-func (e *Servers) Masters() []*Server {
+func (e *Servers) Masters() []*Redis {
 	if e == nil {
 		return nil
 	}

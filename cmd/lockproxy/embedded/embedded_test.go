@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func newTestServer(t *testing.T) (*Server, *observer.ObservedLogs) {
+func newTestServer(t *testing.T) (*Redis, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zapcore.ErrorLevel)
 	m, err := newServer("memory", zap.New(core))
@@ -30,7 +30,7 @@ func newTestServer(t *testing.T) (*Server, *observer.ObservedLogs) {
 	return m, logs
 }
 
-// rawClient talks to a Server in bytes.
+// rawClient talks to a Redis in bytes.
 type rawClient struct {
 	*bufConn
 	*bufio.Reader
@@ -39,7 +39,7 @@ type rawClient struct {
 
 func (c rawClient) Read(b []byte) (int, error) { return c.Reader.Read(b) }
 
-func (m *Server) dialTest(t *testing.T) rawClient {
+func (m *Redis) dialTest(t *testing.T) rawClient {
 	t.Helper()
 	conn, err := m.Dial(t.Context(), "", "")
 	if err != nil {

@@ -42,7 +42,7 @@ type infoSection struct {
 	lines []string
 }
 
-func (m *Server) infoSections() []infoSection {
+func (m *Redis) infoSections() []infoSection {
 	open, ever := m.connections()
 	uptime := int(time.Since(m.started).Seconds())
 	return []infoSection{
@@ -64,7 +64,7 @@ func (m *Server) infoSections() []infoSection {
 }
 
 // keyspace counts the keys of each database that is not empty.
-func (m *Server) keyspace() []string {
+func (m *Redis) keyspace() []string {
 	var lines []string
 	for db := range databases {
 		if keys := m.mini.DB(db).Keys(); len(keys) > 0 {

@@ -17,7 +17,7 @@ const (
 
 // preHook sees every command before miniredis does, also those of scripts. It refuses what
 // overLimit refuses. It also refuses blocking commands in scripts, which could never wake up.
-func (m *Server) preHook(c *server.Peer, name string, args ...string) bool {
+func (m *Redis) preHook(c *server.Peer, name string, args ...string) bool {
 	refusal := overLimit(name, args)
 	if _, direct := m.peers.Load(c); !direct && blocks[name] &&
 		(!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Server is a Redis inside the process, for trying lockproxy out. It is a miniredis that expires
+// Redis is a Redis inside the process, for trying lockproxy out. It is a miniredis that expires
 // keys in real time, is reached through connections in memory, has the commands that ordinary
 // clients and lanes need beyond miniredis, and survives miniredis' panics. It opens no ports. Safe
 // for concurrent use.
-type Server struct {
+type Redis struct {
 	Name    string
 	runID   string // 40 hex digits, the run_id of INFO
 	started time.Time
@@ -48,10 +48,10 @@ const (
 )
 
 // newServer starts an empty server. The caller closes it.
-func newServer(name string, log *zap.Logger) (*Server, error) {
+func newServer(name string, log *zap.Logger) (*Redis, error) {
 	var id [20]byte
 	rand.Read(id[:])
-	m := &Server{
+	m := &Redis{
 		Name: name, runID: hex.EncodeToString(id[:]), started: time.Now(), log: log,
 		mini: miniredis.NewMiniRedis(), sessions: map[int64]*session{},
 	}
@@ -71,7 +71,7 @@ func newServer(name string, log *zap.Logger) (*Server, error) {
 var errServerClosed = errors.New("server closed")
 
 // Dial returns a new connection. It ignores its arguments, which fit the Dial of other packages.
-func (m *Server) Dial(_ context.Context, _, _ string) (net.Conn, error) {
+func (m *Redis) Dial(_ context.Context, _, _ string) (net.Conn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -86,7 +86,7 @@ func (m *Server) Dial(_ context.Context, _, _ string) (net.Conn, error) {
 }
 
 // Close ends all connections and waits for their commands.
-func (m *Server) Close() {
+func (m *Redis) Close() {
 	m.mu.Lock()
 	m.closed = true
 	for _, s := range m.sessions {
@@ -98,21 +98,21 @@ func (m *Server) Close() {
 }
 
 // remove forgets a session that has ended.
-func (m *Server) remove(s *session) {
+func (m *Redis) remove(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sessions, s.id)
 }
 
 // find returns the connection with that CLIENT ID, or nil.
-func (m *Server) find(id int64) *session {
+func (m *Redis) find(id int64) *session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sessions[id]
 }
 
 // connections returns how many connections are open, and how many there were in all.
-func (m *Server) connections() (open int, ever int64) {
+func (m *Redis) connections() (open int, ever int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.sessions), m.lastID
@@ -120,6 +120,6 @@ func (m *Server) connections() (open int, ever int64) {
 
 // wakeBlocked makes blocked commands check whether they may end. Every command that takes
 // miniredis' lock does so.
-func (m *Server) wakeBlocked() {
+func (m *Redis) wakeBlocked() {
 	m.srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"ECHO", ""})
 }

@@ -17,10 +17,10 @@ import (
 	"lockproxy/resp"
 )
 
-// session is one connection to a Server. Only the goroutine that runs serve uses its fields,
+// session is one connection to a Redis. Only the goroutine that runs serve uses its fields,
 // except conn and done.
 type session struct {
-	server *Server
+	server *Redis
 	id     int64
 	conn   *bufConn
 	out    *replyWriter
@@ -31,7 +31,7 @@ type session struct {
 	done   chan struct{}
 }
 
-func newSession(m *Server, id int64, conn *bufConn) *session {
+func newSession(m *Redis, id int64, conn *bufConn) *session {
 	out := &replyWriter{conn: conn}
 	s := &session{server: m, id: id, conn: conn, out: out, writer: bufio.NewWriter(out), done: make(chan struct{})}
 	s.newPeer()

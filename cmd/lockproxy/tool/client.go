@@ -23,8 +23,8 @@ func newClient(conn net.Conn, name string) *client {
 	return &client{Conn: conn, name: name, replies: respio.NewReader(bufio.NewReader(conn), replyLimits)}
 }
 
-// reply is one reply of the proxy, or a push.
-type reply = respio.Reply
+// proxyReply is one reply of the proxy, or a push.
+type proxyReply = respio.Reply
 
 // replyLimits bounds a reply. A proxy sends no larger ones.
 var replyLimits = respio.Limits{Line: 64 << 10, Text: 16 << 20, Elems: 1 << 20, Depth: 8, Reply: 32 << 20,
@@ -39,7 +39,7 @@ func (c *client) send(args ...string) error {
 }
 
 // next reads the next reply or push.
-func (c *client) next() (r reply, err error) {
+func (c *client) next() (r proxyReply, err error) {
 	switch err = c.replies.Read(&r); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the proxy closed the connection")
@@ -86,12 +86,12 @@ func endOf(ctx context.Context, command string) error {
 
 // ask sends a command and reads its reply. It drops pushes before the reply. If ctx ends first,
 // the connection cannot be used any more.
-func (c *client) ask(ctx context.Context, args ...string) (reply, error) {
+func (c *client) ask(ctx context.Context, args ...string) (proxyReply, error) {
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err := c.send(args...)
 	for err == nil {
-		var r reply
+		var r proxyReply
 		if r, err = c.next(); err == nil && r.Kind != '>' {
 			return r, nil
 		}
@@ -103,5 +103,5 @@ func (c *client) ask(ctx context.Context, args ...string) (reply, error) {
 		}
 		err = endOf(ctx, command)
 	}
-	return reply{}, err
+	return proxyReply{}, err
 }

@@ -96,7 +96,7 @@ func (k *keeper) receive(f frame) (lost bool) {
 	}
 	asked := k.asked
 	k.asked, k.down = time.Time{}, false
-	held, validity, known := readExtended(f.reply)
+	held, validity, known := readExtended(f.proxyReply)
 	switch {
 	case asked.IsZero() || !known: // the proxy does not know now, and is asked again
 		return false
@@ -117,7 +117,7 @@ func (k *keeper) confirm(asked, deadline time.Time) {
 
 // readExtended reads the reply to EXTEND ... FULL. known is false if it leaves open whether the
 // lock is held.
-func readExtended(r reply) (held bool, validity time.Duration, known bool) {
+func readExtended(r proxyReply) (held bool, validity time.Duration, known bool) {
 	if len(r.Elems) != 2 {
 		return false, 0, false
 	}

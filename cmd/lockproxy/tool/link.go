@@ -16,7 +16,7 @@ type link struct {
 
 // frame is a reply or push of the proxy, or the error that ended reading.
 type frame struct {
-	reply
+	proxyReply
 	err error
 }
 
@@ -51,10 +51,10 @@ var errNoAnswer = errors.New("no answer")
 
 // call sends a command and returns its reply. It drops pushes, and the given number of replies to
 // earlier commands.
-func (l *link) call(timeout time.Duration, earlier int, args ...string) (reply, error) {
+func (l *link) call(timeout time.Duration, earlier int, args ...string) (proxyReply, error) {
 	l.SetWriteDeadline(time.Now().Add(timeout))
 	if err := l.send(args...); err != nil {
-		return reply{}, err
+		return proxyReply{}, err
 	}
 	expired := time.After(timeout)
 	for {
@@ -62,15 +62,15 @@ func (l *link) call(timeout time.Duration, earlier int, args ...string) (reply, 
 		case f := <-l.frames:
 			switch {
 			case f.err != nil:
-				return reply{}, f.err
+				return proxyReply{}, f.err
 			case f.Kind == '>':
 			case earlier > 0:
 				earlier--
 			default:
-				return f.reply, nil
+				return f.proxyReply, nil
 			}
 		case <-expired:
-			return reply{}, errNoAnswer
+			return proxyReply{}, errNoAnswer
 		}
 	}
 }

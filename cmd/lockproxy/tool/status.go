@@ -45,8 +45,8 @@ type viewer struct {
 	locks       int
 }
 
-// status is the result, also as JSON.
-type status struct {
+// statusResult is the result, also as JSON.
+type statusResult struct {
 	Address  string              `json:"address"`
 	Info     map[string]string   `json:"info"`
 	Upstream upstreamStatus      `json:"upstream"`
@@ -102,7 +102,7 @@ func (v *viewer) run(ctx context.Context) int {
 const fetchTimeout = 10 * time.Second
 
 // fetch asks a proxy for the whole status.
-func (v *viewer) fetch(ctx context.Context) (*status, error) {
+func (v *viewer) fetch(ctx context.Context) (*statusResult, error) {
 	ctx, cancel := within(ctx, fetchTimeout)
 	defer cancel()
 	c, err := v.connect(ctx, v.target, false)
@@ -110,7 +110,7 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 		return nil, err
 	}
 	defer c.Close()
-	s := &status{Address: c.name}
+	s := &statusResult{Address: c.name}
 	if s.Info, err = askInfo(ctx, c); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 }
 
 // answer calls ask and returns an error reply as an error.
-func answer(ctx context.Context, c *client, args ...string) (reply, error) {
+func answer(ctx context.Context, c *client, args ...string) (proxyReply, error) {
 	r, err := c.ask(ctx, args...)
 	if err == nil && r.Kind == '-' {
 		err = errors.New(r.Text)
@@ -176,7 +176,7 @@ func askMasters(ctx context.Context, c *client) (masters []stat.MasterReport, vo
 
 // askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
 // no error.
-func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
+func (v *viewer) askLocks(ctx context.Context, c *client, s *statusResult) error {
 	s.Locks = []stat.Lock{}
 	for cursor := "0"; ; {
 		r, err := c.ask(ctx, "LOCKPROXY", "LOCKS", cursor, "COUNT", "100")
@@ -235,10 +235,10 @@ func integer(s string) int64 {
 }
 
 // infoOf returns a field of LOCKPROXY INFO, or "?".
-func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
+func (s *statusResult) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 
 // lockOf reads one map of LOCKPROXY LOCKS.
-func lockOf(entry reply) (l stat.Lock) {
+func lockOf(entry proxyReply) (l stat.Lock) {
 	stat.SetFields(l.Fields(), entry.Fields())
 	for i := 0; i+1 < len(entry.Elems); i += 2 {
 		if entry.Elems[i].Text != "slots" {

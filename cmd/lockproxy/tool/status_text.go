@@ -14,7 +14,7 @@ import (
 var stateColours = map[string]string{"voting": "32", "quarantined": "33", "refused": "33", "down": "31"}
 
 // text returns the status for people.
-func (s *status) text(colour bool) string {
+func (s *statusResult) text(colour bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"),
 		shortTime(integer(s.Info["uptime_in_seconds"])*1000))
@@ -43,7 +43,7 @@ func (s *status) text(colour bool) string {
 }
 
 // votesColour warns where masters are slow, or one that fails would cost the majority.
-func (s *status) votesColour() string {
+func (s *statusResult) votesColour() string {
 	switch v := s.votes; {
 	case !v.Majority():
 		return "31"
@@ -53,7 +53,7 @@ func (s *status) votesColour() string {
 	return ""
 }
 
-func (s *status) writeMasters(b *strings.Builder, colour bool) {
+func (s *statusResult) writeMasters(b *strings.Builder, colour bool) {
 	rows := [][]string{{"MASTER", "STATE", "FOR", "ROUND TRIP", "GRANTS", "REFUSALS", "ERRORS", ""}}
 	for _, m := range s.Masters {
 		reason := plain.Escape(m.Reason)
@@ -72,7 +72,7 @@ func (s *status) writeMasters(b *strings.Builder, colour bool) {
 	b.WriteString("\n" + strings.Join(lines, "\n") + "\n")
 }
 
-func (s *status) writeLocks(b *strings.Builder) {
+func (s *statusResult) writeLocks(b *strings.Builder) {
 	switch {
 	case s.LocksErr != "":
 		fmt.Fprintf(b, "\nlocks are not shown: %s\n", plain.Escape(s.LocksErr))

@@ -94,7 +94,7 @@ func TestClientReadsReplies(t *testing.T) {
 	}
 }
 
-func show(r reply) string {
+func show(r proxyReply) string {
 	switch {
 	case r.Null:
 		return "null"
@@ -160,10 +160,10 @@ func TestShortTime(t *testing.T) {
 // TestStatusShowsModeAndSlots: lockproxy status shows how a lock is held, and its slots. An older
 // proxy sends neither.
 func TestStatusShowsModeAndSlots(t *testing.T) {
-	text := func(s string) reply { return reply{Kind: '$', Text: s} }
-	list := func(all ...reply) reply { return reply{Kind: '*', Elems: all} }
+	text := func(s string) proxyReply { return proxyReply{Kind: '$', Text: s} }
+	list := func(all ...proxyReply) proxyReply { return proxyReply{Kind: '*', Elems: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
-	s := &status{Masters: make([]stat.MasterReport, 3), Locks: []stat.Lock{
+	s := &statusResult{Masters: make([]stat.MasterReport, 3), Locks: []stat.Lock{
 		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
 		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"),
 			text("1"), text("slots"), list(slot))),
@@ -219,7 +219,7 @@ func TestStatusWarnsOfLoad(t *testing.T) {
 	}
 	out.Reset()
 	Run(t.Context(), []string{"status", "--json", "--addr", f.addr}, nil, &out, &out)
-	var got status
+	var got statusResult
 	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || !got.Majority || got.Spare != 0 ||
 		got.Lateness != "this proxy was late by 2 s, 12 s ago" ||
 		len(got.Masters) != 3 || got.Masters[2].Slow != 62 || got.Masters[2].Late != 9 ||
@@ -249,7 +249,7 @@ func TestStatusColoursShowRisk(t *testing.T) {
 		{masters{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
-			s := &status{Masters: tt.masters, votes: stat.CountReports(tt.masters)}
+			s := &statusResult{Masters: tt.masters, votes: stat.CountReports(tt.masters)}
 			last := tt.masters[len(tt.masters)-1]
 			if text := s.text(true); !strings.Contains(text, tt.line) ||
 				!strings.Contains(text, last.Address+"     "+tt.last+last.State) {
@@ -272,7 +272,7 @@ func TestStatusAcceptsOlderProxy(t *testing.T) {
 
 // TestStatusExplainsMissingLocks: that no lock is shown does not mean that none is held.
 func TestStatusExplainsMissingLocks(t *testing.T) {
-	for want, s := range map[string]*status{
+	for want, s := range map[string]*statusResult{
 		"\nno locks are held\n":                  {},
 		"\nlocks are held; --locks shows them\n": {MoreLock: true},
 	} {

@@ -62,7 +62,7 @@ func (k *keeper) reconnect() bool {
 }
 
 // askUnlock sends UNLOCK and returns the reply. keep is how long the lock is to stay closed.
-func (k *keeper) askUnlock(keep time.Duration) (reply, error) {
+func (k *keeper) askUnlock(keep time.Duration) (proxyReply, error) {
 	earlier := 0
 	if !k.asked.IsZero() {
 		earlier, k.asked = 1, time.Time{} // the answer to EXTEND comes first

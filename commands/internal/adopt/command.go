@@ -31,19 +31,19 @@ const (
 	ReadValueAndRest                 // an array of the value and the rest in milliseconds
 )
 
-// Outcome is how a command that is not Read ended. The zero value is none.
-type Outcome uint8
+// Result is how a command that is not Read ended. The zero value is none.
+type Result uint8
 
 const (
-	Done    Outcome = iota + 1 // taken, refreshed or released
-	Renewed                    // of RefreshOrTake: the lock was held with this value
-	NotHeld                    // another holds the lock, or (without TellsFree) the key is free
-	Free                       // the key is free: only of use if TellsFree
+	Done    Result = iota + 1 // taken, refreshed or released
+	Renewed                   // of RefreshOrTake: the lock was held with this value
+	NotHeld                   // another holds the lock, or (without TellsFree) the key is free
+	Free                      // the key is free: only of use if TellsFree
 	outcomes
 )
 
-// Command is a command on a lock key in the proxy's terms.
-type Command struct {
+// LockCommand is a command on a lock key in the proxy's terms.
+type LockCommand struct {
 	Name    string // in lower case: "set", "evalsha"
 	Library string // of a script: where its form was seen
 	Do      Do
@@ -68,20 +68,20 @@ type Command struct {
 }
 
 // replies are the replies to the outcomes of a command.
-type replies [outcomes]answer
+type replies [outcomes]fixedReply
 
 // TellsFree reports whether the reply to a Release or Refresh that fails depends on whether another
 // holds the lock (NotHeld) or the key is free (Free).
-func (c *Command) TellsFree() bool { return c.reply[Free] != c.reply[NotHeld] }
+func (c *LockCommand) TellsFree() bool { return c.reply[Free] != c.reply[NotHeld] }
 
 // Append appends the reply to a command that is not Read. resp3 says whether the client has chosen
 // that protocol.
-func (c *Command) Append(b []byte, o Outcome, resp3 bool) []byte {
+func (c *LockCommand) Append(b []byte, o Result, resp3 bool) []byte {
 	return c.reply[o].append(b, resp3)
 }
 
-// Held is who holds a key. It has the fields of quorum.Held, in the same order.
-type Held struct {
+// Holding is who holds a key. It has the fields of quorum.Held, in the same order.
+type Holding struct {
 	Held    bool          // some lock, of any kind, or a key of another library
 	Adopted bool          // by Value
 	Value   string        // of an adopted lock

@@ -3,6 +3,6 @@
 //
 // [Patterns] says which keys are locks. [Patterns.Judge] decides, while a request arrives, whether
 // the request names one: then the proxy runs or refuses it, and the upstream never sees it.
-// [Table.Parse] makes a [Command] of such a request, or says in a [Refusal] why not, and
-// [Command.Append] and [Command.AppendRead] write the replies that the library expects.
+// [Table.Parse] makes a [LockCommand] of such a request, or says in a [Refusal] why not, and
+// [LockCommand.Append] and [LockCommand.AppendRead] write the replies that the library expects.
 package adopt

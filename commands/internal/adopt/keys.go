@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// Verdict is the fate of a request.
-type Verdict uint8
+// Judgement is the fate of a request.
+type Judgement uint8
 
 const (
-	More Verdict = iota // more arguments are needed
-	Pass                // the request names no lock key: relay it
-	Own                 // the proxy runs or refuses it
+	More Judgement = iota // more arguments are needed
+	Pass                  // the request names no lock key: relay it
+	Own                   // the proxy runs or refuses it
 )
 
 // Judge decides on the arguments of a request that have been read so far (each whole), of total.
@@ -20,7 +20,7 @@ const (
 //
 // Keys that cannot be held back are not examined, but a script whose keys cannot be is Own: see
 // TooLong.
-func (p Patterns) Judge(argv [][]byte, total int, full bool) Verdict {
+func (p Patterns) Judge(argv [][]byte, total int, full bool) Judgement {
 	ended := full || len(argv) >= total
 	switch {
 	case total <= 0:
@@ -58,7 +58,7 @@ func setOf(names ...string) map[string]bool {
 }
 
 // judgeAll is Judge if every key is a lock key.
-func judgeAll(argv [][]byte, ended bool) Verdict {
+func judgeAll(argv [][]byte, ended bool) Judgement {
 	var space [longestName]byte
 	switch {
 	case len(argv) == 0 && !ended:
@@ -96,8 +96,8 @@ func lower(space *[longestName]byte, name []byte) []byte {
 	return space[:len(name)]
 }
 
-// place describes the positions of the keys of a command.
-type place struct {
+// keyPlaces describes the positions of the keys of a command.
+type keyPlaces struct {
 	keyRange
 	count     int // the argument that says how many keys follow it; 0: none does
 	countStep int
@@ -123,17 +123,17 @@ const (
 var unknown = many(1, 1, 1)
 
 // many returns the place of keys from first to last.
-func many(first, last, step int) place { return place{keyRange: keyRange{first, last, step}} }
+func many(first, last, step int) keyPlaces { return keyPlaces{keyRange: keyRange{first, last, step}} }
 
 // counted returns the place of keys that a number counts.
-func counted(count int) place { return place{count: count, countStep: 1} }
+func counted(count int) keyPlaces { return keyPlaces{count: count, countStep: 1} }
 
 // storeCounted is the place of a key to write to, and keys to read, which a number counts.
-var storeCounted = place{keyRange: keyRange{1, 1, 1}, count: 2, countStep: 1}
+var storeCounted = keyPlaces{keyRange: keyRange{1, 1, 1}, count: 2, countStep: 1}
 
 // places has the commands with keys elsewhere than in their first argument alone, of Redis 7 and 8
 // and Valkey, and of modules that come with them.
-var places = map[string]place{
+var places = map[string]keyPlaces{
 	"bitop": many(2, -1, 1), "blmove": many(1, 2, 1), "blpop": many(1, -2, 1), "brpop": many(1, -2, 1),
 	"brpoplpush": many(1, 2, 1), "bzpopmax": many(1, -2, 1), "bzpopmin": many(1, -2, 1), "copy": many(1, 2, 1),
 	"del": many(1, -1, 1), "exists": many(1, -1, 1), "geosearchstore": many(1, 2, 1), "lcs": many(1, 2, 1),
@@ -174,7 +174,7 @@ var keyless = setOf("acl", "asking", "auth", "bgrewriteaof", "bgsave", "client",
 	"subscribe", "sunsubscribe", "swapdb", "sync", "time", "unsubscribe", "unwatch", "wait", "waitaof")
 
 // placeOf returns the place of the keys of the command called name; none: it has no keys.
-func placeOf(name []byte) (where place, none bool) {
+func placeOf(name []byte) (where keyPlaces, none bool) {
 	var space [longestName]byte
 	known := lower(&space, name)
 	if where, ok := places[string(known)]; ok {

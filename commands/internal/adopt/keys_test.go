@@ -109,7 +109,7 @@ func TestJudgePrefix(t *testing.T) {
 		line  string
 		total int
 		full  bool
-		want  Verdict
+		want  Judgement
 	}{
 		{"", 2, false, More},
 		{"", 2, true, Own},
@@ -148,7 +148,7 @@ func TestJudgePrefix(t *testing.T) {
 }
 
 func TestJudgeIfAllKeysAreLocks(t *testing.T) {
-	for line, want := range map[string]Verdict{
+	for line, want := range map[string]Judgement{
 		"HELLO 3": Pass, "AUTH p": Pass, "CLIENT SETINFO LIB-NAME x": Pass, "PING": Pass, "ECHO a": Pass, "INFO": Pass,
 		"COMMAND DOCS": Pass, "CONFIG GET save": Pass, "config get save": Pass, "ROLE": Pass, "TIME": Pass,
 		"SELECT 1": Pass, "QUIT": Pass, "RESET": Pass, "READONLY": Pass, "SCRIPT LOAD x": Pass, "PUBLISH c m": Pass,

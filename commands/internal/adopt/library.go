@@ -23,7 +23,7 @@ type action struct {
 	reply   replies
 
 	// adjust reads further arguments.
-	adjust func(r *request, c *Command, args [][]byte) *Refusal
+	adjust func(r *request, c *LockCommand, args [][]byte) *Refusal
 }
 
 var (
@@ -69,26 +69,26 @@ var (
 )
 
 // neverZero refuses the ttl of 0 seconds with which Laravel makes a lock last for ever.
-func neverZero(r *request, _ *Command, args [][]byte) *Refusal {
+func neverZero(r *request, _ *LockCommand, args [][]byte) *Refusal {
 	if ms, ok := parseMillis(args[1], time.Second); ok && ms <= 0 {
 		return r.noExpiry()
 	}
 	return nil
 }
 
-func addIfZero(_ *request, c *Command, args [][]byte) *Refusal {
+func addIfZero(_ *request, c *LockCommand, args [][]byte) *Refusal {
 	c.Add = string(args[2]) == "0"
 	return nil
 }
 
-func takeIfYes(_ *request, c *Command, args [][]byte) *Refusal {
+func takeIfYes(_ *request, c *LockCommand, args [][]byte) *Refusal {
 	if string(args[2]) != "yes" {
 		c.Do = Refresh
 	}
 	return nil
 }
 
-func prefix(_ *request, c *Command, args [][]byte) *Refusal {
+func prefix(_ *request, c *LockCommand, args [][]byte) *Refusal {
 	n, ok := parseMillis(args[1], time.Millisecond)
 	if !ok || n <= 0 {
 		return &Refusal{Text: "ERR value is not an integer or out of range", Reason: ReasonValue}

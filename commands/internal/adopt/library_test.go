@@ -169,9 +169,9 @@ type lock struct {
 }
 
 // do carries c out and returns the reply.
-func (l *lock) do(c Command, resp3 bool) string {
+func (l *lock) do(c LockCommand, resp3 bool) string {
 	if c.Do == Read {
-		held := Held{Held: l.held, Adopted: l.held, Value: l.value, Rest: l.rest}
+		held := Holding{Held: l.held, Adopted: l.held, Value: l.value, Rest: l.rest}
 		return string(c.AppendRead(nil, held, resp3))
 	}
 	outcome := NotHeld
@@ -302,7 +302,7 @@ func (c *redisConn) compareFrom(t *testing.T, table *Table, request []string, mo
 	if got := model.do(command, resp3); !sameReply(got, want) {
 		t.Errorf("from %+v: reply %q, want %q", before, got, want)
 	}
-	after := Command{Do: Read, What: ReadValueAndRest}
+	after := LockCommand{Do: Read, What: ReadValueAndRest}
 	got := model.do(after, resp3)
 	want = c.do("EVAL", `return {redis.call("get", KEYS[1]), redis.call("pttl", KEYS[1])}`, "1", "lock:1")
 	if !sameReply(got, want) {

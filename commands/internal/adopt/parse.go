@@ -21,7 +21,7 @@ type request struct {
 // commands has the commands that a lock key allows, and how many arguments they have at least and
 // at most, with the name; 0: no limit.
 var commands = map[string]struct {
-	parse       func(r *request) (Command, *Refusal)
+	parse       func(r *request) (LockCommand, *Refusal)
 	least, most int
 }{
 	"set":     {(*request).set, 3, 0},
@@ -47,32 +47,32 @@ var commands = map[string]struct {
 // them cut. Then the caller must not run the command: see TooLong.
 //
 // LOCK and its like are not Parse's. InTransaction refuses requests inside MULTI.
-func (t *Table) Parse(argv [][]byte) (Command, error) {
+func (t *Table) Parse(argv [][]byte) (LockCommand, error) {
 	c, refusal := t.parse(argv)
 	if refusal != nil {
-		return Command{}, refusal
+		return LockCommand{}, refusal
 	}
 	return c, nil
 }
 
-func (t *Table) parse(argv [][]byte) (Command, *Refusal) {
+func (t *Table) parse(argv [][]byte) (LockCommand, *Refusal) {
 	name := lowerASCII(string(argv[0][:min(len(argv[0]), longestShown)]))
 	key := t.lockKey(argv)
 	r := request{t, name, argv, key}
 	how, known := commands[name]
 	switch {
 	case name == "eval" && len(argv) > 2 && argv[2] == nil:
-		return Command{}, t.TooLong(argv)
+		return LockCommand{}, t.TooLong(argv)
 	case !known:
-		return Command{}, refuseCommand(key, r.fullName())
+		return LockCommand{}, refuseCommand(key, r.fullName())
 	case len(argv) < how.least || how.most > 0 && len(argv) > how.most:
-		return Command{}, refuseArity(name)
+		return LockCommand{}, refuseArity(name)
 	case key == nil:
-		return Command{}, refuseCommand(nil, name)
+		return LockCommand{}, refuseCommand(nil, name)
 	}
 	c, refusal := how.parse(&r)
 	if refusal != nil {
-		return Command{}, refusal
+		return LockCommand{}, refusal
 	}
 	c.Name = name
 	refusal = r.setKey(&c) // not in the return statement, which may copy c before
@@ -126,7 +126,7 @@ func (r *request) refuse(reason Reason, format string, args ...any) *Refusal {
 }
 
 // setKey sets the key of c.
-func (r *request) setKey(c *Command) *Refusal {
+func (r *request) setKey(c *LockCommand) *Refusal {
 	c.Key = string(r.key)
 	if r.opts.ParseKey == nil {
 		return nil
@@ -148,7 +148,7 @@ func (r *request) oneKey() *Refusal {
 }
 
 // setValue sets the value of c.
-func (r *request) setValue(c *Command, value []byte) *Refusal {
+func (r *request) setValue(c *LockCommand, value []byte) *Refusal {
 	if len(value) == 0 || len(value) > longestValue {
 		return r.refuse(ReasonValue, "a value of %d bytes, want 1 to %d", len(value), longestValue)
 	}
@@ -161,7 +161,7 @@ func (r *request) noExpiry() *Refusal {
 }
 
 // defaultTTL sets the ttl of c, which takes a lock without an expiry.
-func (r *request) defaultTTL(c *Command) *Refusal {
+func (r *request) defaultTTL(c *LockCommand) *Refusal {
 	if r.opts.TTL <= 0 {
 		return r.noExpiry()
 	}
@@ -187,7 +187,7 @@ func parseMillis(arg []byte, unit time.Duration) (ms int64, ok bool) {
 
 // setTTL sets the ttl of c. releases says that a ttl of 0 or less releases the lock instead, as
 // EXPIRE does.
-func (r *request) setTTL(c *Command, arg []byte, unit time.Duration, releases bool) *Refusal {
+func (r *request) setTTL(c *LockCommand, arg []byte, unit time.Duration, releases bool) *Refusal {
 	ms, ok := parseMillis(arg, unit)
 	longest := r.opts.MaxTTL.Milliseconds()
 	switch {
@@ -228,7 +228,7 @@ type setOptions struct {
 }
 
 // set reads SET key value [NX | XX | IFEQ value] [EX seconds | PX milliseconds].
-func (r *request) set() (c Command, refusal *Refusal) {
+func (r *request) set() (c LockCommand, refusal *Refusal) {
 	o, ok := readSetOptions(r.argv[3:])
 	switch {
 	case !ok:
@@ -238,7 +238,7 @@ func (r *request) set() (c Command, refusal *Refusal) {
 	case o.other || !o.nx && !o.xx && !o.ifEqual || o.ifEqual && !bytes.Equal(o.equal, r.argv[2]):
 		return c, r.refuse(ReasonCommand, "SET without NX or XX")
 	}
-	c = Command{Do: Refresh, reply: okOrNull}
+	c = LockCommand{Do: Refresh, reply: okOrNull}
 	if o.nx {
 		c.Do = Take
 	}
@@ -313,8 +313,8 @@ func (o *setOptions) keep(option, value []byte) {
 }
 
 // setnx reads SETNX key value.
-func (r *request) setnx() (Command, *Refusal) {
-	c := Command{Do: Take, reply: oneOrZero}
+func (r *request) setnx() (LockCommand, *Refusal) {
+	c := LockCommand{Do: Take, reply: oneOrZero}
 	if refusal := r.defaultTTL(&c); refusal != nil {
 		return c, refusal
 	}
@@ -322,18 +322,18 @@ func (r *request) setnx() (Command, *Refusal) {
 }
 
 // reads returns the parser of a command that reads what.
-func reads(what What) func(*request) (Command, *Refusal) {
-	return func(r *request) (Command, *Refusal) { return Command{Do: Read, What: what}, r.oneKey() }
+func reads(what What) func(*request) (LockCommand, *Refusal) {
+	return func(r *request) (LockCommand, *Refusal) { return LockCommand{Do: Read, What: what}, r.oneKey() }
 }
 
 // del reads DEL key and UNLINK key.
-func (r *request) del() (Command, *Refusal) {
-	return Command{Do: Release, Any: true, reply: oneOrZero}, r.oneKey()
+func (r *request) del() (LockCommand, *Refusal) {
+	return LockCommand{Do: Release, Any: true, reply: oneOrZero}, r.oneKey()
 }
 
 // delex reads DELEX key IFEQ value.
-func (r *request) delex() (Command, *Refusal) {
-	c := Command{Do: Release, reply: oneOrZero}
+func (r *request) delex() (LockCommand, *Refusal) {
+	c := LockCommand{Do: Release, reply: oneOrZero}
 	if len(r.argv) != 4 || !isWord(r.argv[2], "ifeq") {
 		return c, refuseCommand(r.key, "delex without ifeq")
 	}
@@ -341,8 +341,8 @@ func (r *request) delex() (Command, *Refusal) {
 }
 
 // expire reads EXPIRE key seconds and PEXPIRE key milliseconds.
-func (r *request) expire() (Command, *Refusal) {
-	c := Command{Do: Refresh, Any: true, reply: oneOrZero}
+func (r *request) expire() (LockCommand, *Refusal) {
+	c := LockCommand{Do: Refresh, Any: true, reply: oneOrZero}
 	if len(r.argv) > 3 {
 		return c, refuseCommand(r.key, r.name+" with "+lowerASCII(string(r.argv[3])))
 	}
@@ -353,25 +353,25 @@ func (r *request) expire() (Command, *Refusal) {
 	return c, r.setTTL(&c, r.argv[2], unit, true)
 }
 
-func (r *request) persist() (Command, *Refusal) { return Command{}, r.noExpiry() }
+func (r *request) persist() (LockCommand, *Refusal) { return LockCommand{}, r.noExpiry() }
 
 // eval reads EVAL body 1 key [argument ...].
-func (r *request) eval() (Command, *Refusal) {
+func (r *request) eval() (LockCommand, *Refusal) {
 	if refusal := r.checkKeys(); refusal != nil {
-		return Command{}, refusal
+		return LockCommand{}, refusal
 	}
 	return r.script(r.learn(r.argv[1]))
 }
 
 // evalSHA reads EVALSHA sha1 1 key [argument ...].
-func (r *request) evalSHA() (Command, *Refusal) {
+func (r *request) evalSHA() (LockCommand, *Refusal) {
 	if refusal := r.checkKeys(); refusal != nil {
-		return Command{}, refusal
+		return LockCommand{}, refusal
 	}
 	sum := lowerASCII(string(r.argv[1]))
 	s, known := r.cache.get(sum)
 	if !known {
-		return Command{}, noScript()
+		return LockCommand{}, noScript()
 	}
 	return r.script(sum, s)
 }
@@ -391,7 +391,7 @@ func (r *request) checkKeys() *Refusal {
 }
 
 // script reads the arguments of a script.
-func (r *request) script(sum string, s script) (c Command, refusal *Refusal) {
+func (r *request) script(sum string, s script) (c LockCommand, refusal *Refusal) {
 	if s.row == nil {
 		refusal = r.refuse(ReasonScript, "unknown script %s, see docs/adopting.md", sum)
 		refusal.SHA1, refusal.Form = sum, s.masked
@@ -401,7 +401,7 @@ func (r *request) script(sum string, s script) (c Command, refusal *Refusal) {
 	if len(args) < max(a.value, a.ttl, a.least) {
 		return c, refuseArity(r.name)
 	}
-	c = Command{Library: s.row.source, Do: a.do, What: a.what, reply: a.reply}
+	c = LockCommand{Library: s.row.source, Do: a.do, What: a.what, reply: a.reply}
 	if a.value > 0 {
 		if refusal = r.setValue(&c, args[a.value-1]); refusal != nil {
 			return c, refusal

@@ -44,7 +44,7 @@ func args(line string) (argv [][]byte) {
 
 func TestParseCommands(t *testing.T) {
 	const s = time.Second
-	for line, want := range map[string]Command{
+	for line, want := range map[string]LockCommand{
 		"SET|k|v|NX|PX|30000":          {Name: "set", Do: Take, Value: "v", TTL: 30 * s, reply: okOrNull},
 		"set|k|v|ex|30|nx":             {Name: "set", Do: Take, Value: "v", TTL: 30 * s, reply: okOrNull},
 		"SET|k|v|Px|30000|nX":          {Name: "set", Do: Take, Value: "v", TTL: 30 * s, reply: okOrNull},
@@ -266,7 +266,7 @@ func TestScriptIsLearned(t *testing.T) {
 			}
 			how.learn()
 			got, err := table.Parse(args(request))
-			want := Command{Name: "evalsha", Library: "redis-py 4.3.4: LUA_RELEASE_SCRIPT", Do: Release, Key: "k", Value: "v",
+			want := LockCommand{Name: "evalsha", Library: "redis-py 4.3.4: LUA_RELEASE_SCRIPT", Do: Release, Key: "k", Value: "v",
 				reply: oneOrZero}
 			if err != nil || got != want {
 				t.Errorf("got %+v, %v", got, err)
@@ -328,37 +328,37 @@ func TestTellsFree(t *testing.T) {
 }
 
 func TestReplyOfRead(t *testing.T) {
-	adopted := Held{Held: true, Adopted: true, Value: "v", Fence: 7, Rest: 1499 * time.Millisecond}
-	other := Held{Held: true, Fence: 7, Rest: 1500 * time.Millisecond}
-	forever := Held{Held: true, Rest: -1}
+	adopted := Holding{Held: true, Adopted: true, Value: "v", Fence: 7, Rest: 1499 * time.Millisecond}
+	other := Holding{Held: true, Fence: 7, Rest: 1500 * time.Millisecond}
+	forever := Holding{Held: true, Rest: -1}
 	for _, c := range []struct {
 		name  string
 		what  What
-		held  Held
+		held  Holding
 		resp3 bool
 		want  string
 	}{
 		{"GET", ReadValue, adopted, false, "$1\r\nv\r\n"},
 		{"GET of another lock", ReadValue, other, false, "$26\r\nlockproxy:0000000000000007\r\n"},
-		{"GET of a free key", ReadValue, Held{}, false, "$-1\r\n"},
-		{"GET of a free key in RESP3", ReadValue, Held{}, true, "_\r\n"},
+		{"GET of a free key", ReadValue, Holding{}, false, "$-1\r\n"},
+		{"GET of a free key in RESP3", ReadValue, Holding{}, true, "_\r\n"},
 		{"EXISTS of another lock", ReadExists, other, false, ":1\r\n"},
-		{"EXISTS of a free key", ReadExists, Held{}, false, ":0\r\n"},
+		{"EXISTS of a free key", ReadExists, Holding{}, false, ":0\r\n"},
 		{"PTTL", ReadPTTL, adopted, false, ":1499\r\n"},
 		{"PTTL without expiry", ReadPTTL, forever, false, ":-1\r\n"},
-		{"PTTL of a free key", ReadPTTL, Held{}, false, ":-2\r\n"},
+		{"PTTL of a free key", ReadPTTL, Holding{}, false, ":-2\r\n"},
 		{"TTL rounds down", ReadTTL, adopted, false, ":1\r\n"},
 		{"TTL rounds up", ReadTTL, other, false, ":2\r\n"},
 		{"TTL without expiry", ReadTTL, forever, false, ":-1\r\n"},
 		{"rest", ReadRestIfEqual, adopted, false, ":1499\r\n"},
 		{"rest of another lock", ReadRestIfEqual, other, false, ":-3\r\n"},
-		{"rest of another value", ReadRestIfEqual, Held{Held: true, Adopted: true, Value: "w"}, false, ":-3\r\n"},
-		{"rest of a free key", ReadRestIfEqual, Held{}, false, ":-3\r\n"},
+		{"rest of another value", ReadRestIfEqual, Holding{Held: true, Adopted: true, Value: "w"}, false, ":-3\r\n"},
+		{"rest of a free key", ReadRestIfEqual, Holding{}, false, ":-3\r\n"},
 		{"value and rest", ReadValueAndRest, adopted, false, "*2\r\n$1\r\nv\r\n:1499\r\n"},
-		{"value and rest of a free key", ReadValueAndRest, Held{}, true, "*2\r\n_\r\n:-2\r\n"},
+		{"value and rest of a free key", ReadValueAndRest, Holding{}, true, "*2\r\n_\r\n:-2\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			command := Command{Do: Read, What: c.what, Value: "v"}
+			command := LockCommand{Do: Read, What: c.what, Value: "v"}
 			if got := string(command.AppendRead(nil, c.held, c.resp3)); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}

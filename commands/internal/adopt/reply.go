@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// answer is a reply that does not depend on the lock. Each is a whole reply in RESP2; null has
+// fixedReply is a reply that does not depend on the lock. Each is a whole reply in RESP2; null has
 // another form in RESP3.
-type answer string
+type fixedReply string
 
 const (
-	null     answer = "$-1\r\n"
-	status   answer = "+OK\r\n"
-	bulkOK   answer = "$2\r\nOK\r\n" // of a script that returns the string "OK"
-	one      answer = ":1\r\n"       // also of a script that returns true
-	zero     answer = ":0\r\n"
-	minusOne answer = ":-1\r\n"
-	minusTwo answer = ":-2\r\n"
+	null     fixedReply = "$-1\r\n"
+	status   fixedReply = "+OK\r\n"
+	bulkOK   fixedReply = "$2\r\nOK\r\n" // of a script that returns the string "OK"
+	one      fixedReply = ":1\r\n"       // also of a script that returns true
+	zero     fixedReply = ":0\r\n"
+	minusOne fixedReply = ":-1\r\n"
+	minusTwo fixedReply = ":-2\r\n"
 )
 
-func (a answer) append(b []byte, resp3 bool) []byte {
+func (a fixedReply) append(b []byte, resp3 bool) []byte {
 	if a == null && resp3 {
 		return append(b, "_\r\n"...)
 	}
@@ -31,7 +31,7 @@ func (a answer) append(b []byte, resp3 bool) []byte {
 //
 //	GET k        $1\r\nA\r\n           or lockproxy:0000000000000007 if another lock, or null
 //	PTTL k       :29998\r\n            or :-1 without expiry, :-2 if the key is free
-func (c *Command) AppendRead(b []byte, h Held, resp3 bool) []byte {
+func (c *LockCommand) AppendRead(b []byte, h Holding, resp3 bool) []byte {
 	switch c.What {
 	case ReadExists:
 		if h.Held {
@@ -58,7 +58,7 @@ func (c *Command) AppendRead(b []byte, h Held, resp3 bool) []byte {
 }
 
 // millis returns what PTTL answers.
-func (h Held) millis() int64 {
+func (h Holding) millis() int64 {
 	switch {
 	case !h.Held:
 		return -2
@@ -69,7 +69,7 @@ func (h Held) millis() int64 {
 }
 
 // appendValue appends what GET answers.
-func (h Held) appendValue(b []byte, resp3 bool) []byte {
+func (h Holding) appendValue(b []byte, resp3 bool) []byte {
 	value := h.Value
 	switch {
 	case !h.Held:

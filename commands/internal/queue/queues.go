@@ -44,7 +44,7 @@ var (
 // inviteLocked.
 type Queues struct {
 	locker  Acquirer
-	watcher Watcher
+	watcher KeyWatcher
 	maxTTL  time.Duration
 	masters int // how many there are
 
@@ -56,14 +56,14 @@ type Queues struct {
 	draining chan struct{}      // closed by Drain
 }
 
-// Watcher subscribes to releases. *quorum.Quorum is one.
-type Watcher interface {
+// KeyWatcher subscribes to releases. *quorum.Quorum is one.
+type KeyWatcher interface {
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
 // New returns queues without waiters. masters is how many masters there are, max how many
 // clients may wait at a time, maxTTL the longest ttl of a lock.
-func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duration) *Queues {
+func New(locker Acquirer, watcher KeyWatcher, masters, max int, maxTTL time.Duration) *Queues {
 	return &Queues{locker: locker, watcher: watcher, max: max, maxTTL: maxTTL, masters: masters,
 		byKey: make(map[string]*waitQueue), ended: make(map[string]history),
 		draining: make(chan struct{})}

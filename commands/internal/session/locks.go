@@ -29,7 +29,7 @@ const retryRenewal = 250 * time.Millisecond
 // No goroutine waits for a lock: a timer starts one for each renewal. Event loops take mu, so no
 // method holds it while it asks the masters.
 type Locks struct {
-	locker   Locker
+	locker   Renewer
 	released func(key, secret string) // called at every release
 	report   func(stat.Event)         // called when a lock ends without UNLOCK; may be nil
 	log      *zap.Logger
@@ -48,8 +48,8 @@ type Locks struct {
 	check        *time.Timer // runs while there are locks; see checkSuspend
 }
 
-// Locker renews and releases locks. *quorum.Quorum is one.
-type Locker interface {
+// Renewer renews and releases locks. *quorum.Quorum is one.
+type Renewer interface {
 	ExtendAsync(ctx context.Context, want quorum.ExtendRequest, done func(time.Duration, error))
 	Abandon(key string, token quorum.Token)
 	Flush()
@@ -95,7 +95,7 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 // New returns Locks without a lock. It calls freed for each lock that was released here, and report
 // for each event. maxHold is how long a lock is renewed at most, delay
 // how long it stays closed when its connection has ended.
-func New(locker Locker, freed func(key, secret string), report func(stat.Event),
+func New(locker Renewer, freed func(key, secret string), report func(stat.Event),
 	maxHold, delay time.Duration, log *zap.Logger) *Locks {
 	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log,
 		suspended: quorum.Suspended, bySecret: make(map[string]*lock),

@@ -35,17 +35,17 @@ type Action struct {
 	Reason error      // ActExclude: plain words that follow the master's name
 	Brief  bool       // ActExclude: not worth a line in the log, and will soon change
 
-	Change Change // ActChange
-	Known  string // ActLearn: admissions for the master to learn
-	Count  bool   // ActLearn: it also returns its largest counter
-	Alarm  string // ActAlarm
+	Change RecordUpdate // ActChange
+	Known  string       // ActLearn: admissions for the master to learn
+	Count  bool         // ActLearn: it also returns its largest counter
+	Alarm  string       // ActAlarm
 }
 
 // keep leaves a field of the state hash as it is; an empty text deletes it.
 const keep = "-"
 
-// Change is one call of admit.lua: a compare-and-set of the record.
-type Change struct {
+// RecordUpdate is one call of admit.lua: a compare-and-set of the record.
+type RecordUpdate struct {
 	From     string // the record that must be there
 	Empty    bool   // the hash must be empty
 	To       string
@@ -59,7 +59,7 @@ type Change struct {
 }
 
 // Args are the ARGV of admit.lua.
-func (c *Change) Args() []string {
+func (c *RecordUpdate) Args() []string {
 	empty, floor := "", ""
 	if c.Empty {
 		empty = "1"
@@ -71,4 +71,4 @@ func (c *Change) Args() []string {
 }
 
 // keepsRecord reports whether the change leaves the record as it is.
-func (c *Change) keepsRecord() bool { return c.From == c.To }
+func (c *RecordUpdate) keepsRecord() bool { return c.From == c.To }

@@ -12,7 +12,7 @@ import (
 // A master with the record of proxies with other settings is moved to ours, and votes for no proxy
 // until the larger max-ttl has passed. A master in quarantine is admitted at the end of that even
 // if other masters cannot be reached.
-func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok bool, err error) {
+func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c RecordUpdate, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()
 	m := &g.masters[i] // as it is now, while this runs
@@ -30,7 +30,7 @@ func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok boo
 			return c, false, nil
 		}
 		r.override = true // with its nonce: the wait goes on
-		return Change{From: p.Record, To: r.String(), Settings: keep, Known: keep, Durable: keep}, true, nil
+		return RecordUpdate{From: p.Record, To: r.String(), Settings: keep, Known: keep, Durable: keep}, true, nil
 	}
 	// Without fencing the counters were not kept up.
 	fenced := parseSettings(p.Settings).value("fencing") == "on"

@@ -44,7 +44,7 @@ func (e *evaluation) evaluateNew(i int) {
 	case all && !m.isNew():
 		e.again(until)
 		sign := record{kind: recordNew, runID: m.o.ServerInfo.RunID, nonce: e.newAdmission(i)}
-		e.change(i, Change{Empty: true, To: sign.String(), Settings: keep, Known: keep, Durable: keep})
+		e.change(i, RecordUpdate{Empty: true, To: sign.String(), Settings: keep, Known: keep, Durable: keep})
 	case all: // the others are being marked
 		e.again(until)
 	default:

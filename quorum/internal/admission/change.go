@@ -6,10 +6,10 @@ import (
 
 // admission is the change that lets a master vote under that nonce. It learns all that this
 // proxy knows of the others.
-func (e *view) admission(i int, n nonce) Change {
+func (e *view) admission(i int, n nonce) RecordUpdate {
 	g, m, known := e.g, &e.g.masters[i], e.known()
 	n.evicted = m.o.ServerInfo.Evicted
-	c := Change{From: m.o.Record, Settings: g.settings.String(), To: record{kind: recordVotes,
+	c := RecordUpdate{From: m.o.Record, Settings: g.settings.String(), To: record{kind: recordVotes,
 		runID: m.o.ServerInfo.RunID, fingerprint: g.fingerprint, nonce: n}.String()}
 	if m.o.ServerInfo.Durable() {
 		c.Durable, c.Writes = m.o.ServerInfo.RunID, e.firstWrite()

@@ -95,9 +95,9 @@ func (e *view) readmittedTooSoon(i int) bool {
 }
 
 // durability returns the change that leaves the record and sets whether the master is durable.
-func (e *view) durability(i int, durable string) Change {
+func (e *view) durability(i int, durable string) RecordUpdate {
 	record := e.g.masters[i].o.Record
-	return Change{From: record, To: record, Settings: keep, Known: keep, Durable: durable, Writes: e.firstWrite()}
+	return RecordUpdate{From: record, To: record, Settings: keep, Known: keep, Durable: durable, Writes: e.firstWrite()}
 }
 
 // firstWrite is the first count of packets of a durable master.
@@ -173,7 +173,7 @@ func (e *evaluation) evaluateUnguarded(i int) {
 		e.do(i, Action{Kind: ActVote})
 	case r.kind == recordNone:
 		off := record{kind: recordOff, fingerprint: g.fingerprint}
-		e.change(i, Change{To: off.String(), Settings: g.settings.String(), Known: keep, Durable: keep})
+		e.change(i, RecordUpdate{To: off.String(), Settings: g.settings.String(), Known: keep, Durable: keep})
 	case r.kind == recordMark && r.fingerprint == g.fingerprint && m.current():
 		e.evaluateMarked(i)
 	case r.kind == recordMark && r.fingerprint == g.fingerprint:

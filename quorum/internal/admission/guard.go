@@ -252,7 +252,7 @@ func (e *evaluation) wait(i int, reason error, brief bool) {
 
 // change has the record of a master changed. The master is left alone until the answer has come
 // and the master was observed again.
-func (e *evaluation) change(i int, c Change) {
+func (e *evaluation) change(i int, c RecordUpdate) {
 	m := &e.g.masters[i]
 	m.changing, m.stale = true, true
 	e.do(i, Action{Kind: ActChange, Change: c})

@@ -28,11 +28,11 @@ func (e *evaluation) quarantine(i int, cause string, like record) {
 	}
 }
 
-func (e *view) newMark(i int, cause string, like record) Change {
+func (e *view) newMark(i int, cause string, like record) RecordUpdate {
 	m := &e.g.masters[i]
 	like.kind, like.runID, like.cause, like.nonce = recordMark, m.o.ServerInfo.RunID, cause, e.newAdmission(i)
 	like.wait = max(e.g.o.MaxTTL, m.rec.wait, parseSettings(m.o.Settings).maxTTL())
-	c := Change{From: m.o.Record, To: like.String(), Settings: keep, Known: keep, Durable: keep}
+	c := RecordUpdate{From: m.o.Record, To: like.String(), Settings: keep, Known: keep, Durable: keep}
 	if !like.kept {
 		c.Known = "" // it may be as old as the rest
 	}
@@ -72,7 +72,7 @@ func (e *evaluation) evaluateMarked(i int) {
 		// Another proxy that ends the quarantine finds the floor of this one.
 		m.mark.floored = true
 		e.wait(i, reason, true)
-		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep,
+		e.change(i, RecordUpdate{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep,
 			Floor: g.o.Floor.Top()})
 	case reason.waits != waitsForNothing:
 		e.wait(i, reason, false)

@@ -152,16 +152,16 @@ func TestOthersConnected(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		probe   wire.ProbeReply
-		clients []Client
+		clients []ListedClient
 		want    string
 	}{
 		{"nobody", record(theirs), nil, ""},
-		{"our own lanes, and others' clients", record(theirs), []Client{{"1", name(ours)}, {"2", "app"}, {"3", "lockproxy-like"}}, ""},
-		{"others, whose settings the master knows", record(theirs), []Client{{"1", name(theirs)}, {"2", name(ours)}}, "1 " + differs},
-		{"others, whose settings are not known", record(ours), []Client{{"1", name(theirs)}}, "1 "},
-		{"the first version, on its master", record(theirs), []Client{{"1", "lockproxy"}, {"2", name(theirs)}}, "1 2 " + differs},
-		{"the first version, on our master", record(ours), []Client{{"1", "lockproxy"}}, ""},
-		{"the first version, on an empty master", wire.ProbeReply{}, []Client{{"1", "lockproxy"}}, ""},
+		{"our own lanes, and others' clients", record(theirs), []ListedClient{{"1", name(ours)}, {"2", "app"}, {"3", "lockproxy-like"}}, ""},
+		{"others, whose settings the master knows", record(theirs), []ListedClient{{"1", name(theirs)}, {"2", name(ours)}}, "1 " + differs},
+		{"others, whose settings are not known", record(ours), []ListedClient{{"1", name(theirs)}}, "1 "},
+		{"the first version, on its master", record(theirs), []ListedClient{{"1", "lockproxy"}, {"2", name(theirs)}}, "1 2 " + differs},
+		{"the first version, on our master", record(ours), []ListedClient{{"1", "lockproxy"}}, ""},
+		{"the first version, on an empty master", wire.ProbeReply{}, []ListedClient{{"1", "lockproxy"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			addrs, differs := New(*ours).Others(tt.probe, tt.clients)

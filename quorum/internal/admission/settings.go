@@ -124,8 +124,8 @@ func (o *Options) Describe(p wire.ProbeReply) (state, differs string) {
 	return words[r.kind], differs
 }
 
-// Client is a connection to a master: its address and its name by CLIENT SETNAME.
-type Client struct{ Addr, Name string }
+// ListedClient is a connection to a master: its address and its name by CLIENT SETNAME.
+type ListedClient struct{ Addr, Name string }
 
 // clientName begins the names of lanes on the masters. Those of the first versions have no more.
 const clientName = "lockproxy"
@@ -139,7 +139,7 @@ func (o *Options) ClientName() string { return clientName + ":" + settingsOf(o).
 //
 // The settings of proxies of the first versions are not known: they count if the master belongs to
 // others.
-func (g *Guard) Others(p wire.ProbeReply, clients []Client) (addrs []string, differs string) {
+func (g *Guard) Others(p wire.ProbeReply, clients []ListedClient) (addrs []string, differs string) {
 	theirs := parseSettings(p.Settings)
 	for _, c := range clients {
 		fingerprint, named := strings.CutPrefix(c.Name, clientName+":")

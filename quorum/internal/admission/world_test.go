@@ -92,7 +92,7 @@ func (s *wServer) writes() uint64 {
 }
 
 // admit is admit.lua.
-func (s *wServer) admit(c *Change) (bool, error) {
+func (s *wServer) admit(c *RecordUpdate) (bool, error) {
 	s.asked++
 	switch {
 	case s.hash["record"] != c.From, c.Empty && len(s.hash)+len(s.counters) > 0:

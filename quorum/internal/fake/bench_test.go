@@ -10,7 +10,7 @@ import (
 
 // BenchmarkPacket is what an operation costs a master in memory, from the bytes of its packet on.
 func BenchmarkPacket(b *testing.B) {
-	lock := func(kind wire.Kind, terms *wire.Terms) *wire.Op {
+	lock := func(kind wire.OpKind, terms *wire.Terms) *wire.Op {
 		return &wire.Op{Kind: kind, TokenAt: at("lock:a", mine), TTL: time.Minute, Owner: "me", Fence: 7, Terms: terms}
 	}
 	shared, slot := &wire.Terms{Mode: wire.Shared}, &wire.Terms{Mode: wire.Limited, Limit: 4}

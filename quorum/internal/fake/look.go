@@ -74,7 +74,7 @@ func (m *Memory) holders(set *sortedSet, l *Lock) bool {
 	} else {
 		return false
 	}
-	entries := make(map[string]wire.Holder)
+	entries := make(map[string]wire.Entry)
 	for _, one := range set.between(bound{score: math.Inf(-1)}, bound{score: -1}) {
 		if len(one.name) > wire.SecretLen {
 			if _, h, ok := wire.ParseEntry(one.name[wire.SecretLen:]); ok {

@@ -325,7 +325,7 @@ func (d *differ) packet() {
 	var batch wire.Batch
 	var what strings.Builder
 	for range 1 + d.random.IntN(8) {
-		op := &wire.Op{Kind: wire.Kind(d.random.IntN(int(wire.Free) + 1))}
+		op := &wire.Op{Kind: wire.OpKind(d.random.IntN(int(wire.Free) + 1))}
 		op.TokenAt = wire.TokenAt{Key: d.key(), Secret: d.secret()}
 		if d.random.IntN(2) == 0 {
 			op.Terms = d.terms(op.Key)

@@ -11,7 +11,7 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// echo is a Polled connection to a master that answers at once, within the turn that writes.
+// echo is a PolledConn to a master that answers at once, within the turn that writes.
 type echo struct {
 	net.Conn
 	ops      int // in the packet that is written next
@@ -41,9 +41,9 @@ func BenchmarkPair(b *testing.B) {
 	for _, ops := range []int{1, 16, 64} {
 		b.Run("ops="+strconv.Itoa(ops), func(b *testing.B) {
 			e := &echo{}
-			l := New(Config{Names: []string{"m"}, Host: &host{}, Log: zap.NewNop(), Start: time.Now(),
+			l := New(LaneConfig{Names: []string{"m"}, Host: &host{}, Log: zap.NewNop(), Start: time.Now(),
 				MaxTTL: time.Minute, Unguarded: true,
-				Adopt:   func(net.Conn) (Polled, bool) { return e, true },
+				Adopt:   func(net.Conn) (PolledConn, bool) { return e, true },
 				Encoder: &wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}, Options: &Options{}})
 			l.conn = newConn(l, e, 1)
 			l.conn.watch()

@@ -6,8 +6,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// command is a command of a handshake or a probe.
-type command struct {
+// handshakeCommand is a command of a handshake or a probe.
+type handshakeCommand struct {
 	need need
 	args []string
 	take func(r *wire.Reply) error // processes the reply on the reading goroutine; may be nil
@@ -22,7 +22,7 @@ const (
 	try              // ignored
 )
 
-func (c *command) answered(o *Options, r *wire.Reply) error {
+func (c *handshakeCommand) answered(o *Options, r *wire.Reply) error {
 	switch {
 	case r.IsError() && (c.need == must || c.need == may && !forbidden(r)):
 		return refusal(o, r)

@@ -13,7 +13,7 @@ type conn struct {
 	net.Conn
 	lane   *Lane
 	number uint64
-	polled Polled       // nil: a goroutine reads
+	polled PolledConn   // nil: a goroutine reads
 	unread func() bool  // whether bytes of the master wait in the socket; nil: not known
 	heard  atomic.Int64 // when the last bytes came, by the lane's clock
 

@@ -16,7 +16,7 @@ import (
 	"lockproxy/stat"
 )
 
-// narrow is a Polled connection of which a goroutine plays the event loop. Its socket takes and
+// narrow is a PolledConn of which a goroutine plays the event loop. Its socket takes and
 // brings only so many bytes at once.
 type narrow struct {
 	net.Conn
@@ -67,8 +67,8 @@ func TestAdopted(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
 				var conns []*narrow
-				l, h := start(t, m, func(c *Config) {
-					c.Adopt = func(raw net.Conn) (Polled, bool) {
+				l, h := start(t, m, func(c *LaneConfig) {
+					c.Adopt = func(raw net.Conn) (PolledConn, bool) {
 						conns = append(conns, &narrow{Conn: raw, takes: size.takes, brings: size.brings})
 						return conns[len(conns)-1], true
 					}
@@ -120,7 +120,7 @@ func lockManyTimes(t *testing.T, l *Lane, n int) {
 // TestNotAdopted: without a loop that takes the connection a goroutine reads it.
 func TestNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
-		l, _ := start(t, m, func(c *Config) { c.Adopt = func(net.Conn) (Polled, bool) { return nil, false } })
+		l, _ := start(t, m, func(c *LaneConfig) { c.Adopt = func(net.Conn) (PolledConn, bool) { return nil, false } })
 		if s := l.Status(); s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
@@ -131,8 +131,8 @@ func TestNotAdopted(t *testing.T) {
 func TestAdoptedLoopMayBeLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
-		l, h := start(t, m, func(c *Config) {
-			c.Adopt = func(raw net.Conn) (Polled, bool) {
+		l, h := start(t, m, func(c *LaneConfig) {
+			c.Adopt = func(raw net.Conn) (PolledConn, bool) {
 				if s.Conn != nil {
 					return nil, false
 				}
@@ -181,8 +181,8 @@ func (c *closing) Close() error {
 // If the lane closes the connection, the loop reports the end before Close returns.
 func TestAdoptedLoopEndsWithin(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
-		l, h := start(t, m, func(c *Config) {
-			c.Adopt = func(raw net.Conn) (Polled, bool) {
+		l, h := start(t, m, func(c *LaneConfig) {
+			c.Adopt = func(raw net.Conn) (PolledConn, bool) {
 				s := &closing{}
 				s.narrow = narrow{Conn: raw, takes: 1 << 20, brings: 1 << 16}
 				return s, true
@@ -200,8 +200,8 @@ func TestAdoptedLoopEndsWithin(t *testing.T) {
 func TestUnaskedReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
-		l, _ := start(t, m, func(c *Config) {
-			c.Adopt = func(raw net.Conn) (Polled, bool) {
+		l, _ := start(t, m, func(c *LaneConfig) {
+			c.Adopt = func(raw net.Conn) (PolledConn, bool) {
 				s.narrow = narrow{Conn: raw, takes: 1 << 20, brings: 1 << 16}
 				return s, true
 			}

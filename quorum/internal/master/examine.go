@@ -12,8 +12,8 @@ import (
 	"lockproxy/resp/respio"
 )
 
-// Examination is what Examine finds out about a server.
-type Examination struct {
+// Findings is what Examine finds out about a server.
+type Findings struct {
 	admission.ServerInfo
 	RTT    time.Duration // the median of some
 	Lacks  []string      // rights that lockproxy needs and its user does not have
@@ -33,7 +33,7 @@ var examineLimits = respio.Limits{Line: 4096, Text: 1 << 20, Elems: 1024, Depth:
 
 // Examine asks a server what a lane asks at first, on a connection of its own. It changes no key
 // and no setting. The error is a reason like those of a lane. ctx must have a deadline.
-func Examine(ctx context.Context, o *Options, stateKey, prefix string) (e Examination, err error) {
+func Examine(ctx context.Context, o *Options, stateKey, prefix string) (e Findings, err error) {
 	began := time.Now()
 	conn, err := o.Connect(ctx)
 	if err != nil {
@@ -43,9 +43,9 @@ func Examine(ctx context.Context, o *Options, stateKey, prefix string) (e Examin
 	defer context.AfterFunc(ctx, func() { HangUp(conn) })()
 	x := &examiner{o: o, conn: conn, replies: respio.NewReader(conn, examineLimits)}
 	var rights trial
-	for _, step := range []func() []command{
-		func() []command { return append(login(o), infos(must, &e.ServerInfo)...) },
-		func() []command { return append(settings(&e.ServerInfo), rights.commands(prefix)...) },
+	for _, step := range []func() []handshakeCommand{
+		func() []handshakeCommand { return append(login(o), infos(must, &e.ServerInfo)...) },
+		func() []handshakeCommand { return append(settings(&e.ServerInfo), rights.commands(prefix)...) },
 	} {
 		if err := x.ask(step()...); err != nil {
 			return e, x.reason(ctx, err, began)
@@ -83,7 +83,7 @@ func (x *examiner) reason(ctx context.Context, err error, began time.Time) error
 }
 
 // ask sends commands, all at once, and takes their replies.
-func (x *examiner) ask(commands ...command) error {
+func (x *examiner) ask(commands ...handshakeCommand) error {
 	var request []byte
 	for _, c := range commands {
 		request = append(request, wire.AppendCommand(nil, c.args...)...)
@@ -104,11 +104,11 @@ func (x *examiner) ask(commands ...command) error {
 }
 
 // measure sets the round trip.
-func (x *examiner) measure(e *Examination) error {
+func (x *examiner) measure(e *Findings) error {
 	var trips []time.Duration
 	for range examinePings {
 		sent := time.Now()
-		if err := x.ask(command{try, []string{"PING"}, nil}); err != nil {
+		if err := x.ask(handshakeCommand{try, []string{"PING"}, nil}); err != nil {
 			return err
 		}
 		trips = append(trips, time.Since(sent))
@@ -119,10 +119,10 @@ func (x *examiner) measure(e *Examination) error {
 }
 
 // probe reads the record and the clock.
-func (x *examiner) probe(e *Examination, stateKey string) error {
+func (x *examiner) probe(e *Findings, stateKey string) error {
 	sent := time.Now()
 	script := []string{"EVAL", wire.Probe.Body, "1", stateKey}
-	return x.ask(command{must, script, func(r *wire.Reply) error {
+	return x.ask(handshakeCommand{must, script, func(r *wire.Reply) error {
 		middle := sent.Add(time.Since(sent) / 2)
 		if e.Probe, e.Probed = wire.ParseProbe(r); e.Probed {
 			e.Ahead = e.Probe.Clock - time.Duration(middle.UnixNano())

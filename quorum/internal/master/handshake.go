@@ -33,7 +33,7 @@ func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 		return err
 	}
 	loaded := false
-	script := command{may, []string{"SCRIPT", "LOAD", wire.Packet.Body}, func(r *wire.Reply) error {
+	script := handshakeCommand{may, []string{"SCRIPT", "LOAD", wire.Packet.Body}, func(r *wire.Reply) error {
 		loaded = !r.IsError()
 		return nil
 	}}
@@ -47,27 +47,27 @@ func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 
 // introduction logs in, selects the database and asks for the connection's id; 0 if the master
 // does not return it.
-func (s *supervisor) introduction(id *int64) (all []command) {
+func (s *supervisor) introduction(id *int64) (all []handshakeCommand) {
 	l := s.lane
 	all = login(l.cfg.Options)
-	return append(all, command{may, []string{"CLIENT", "SETNAME", l.cfg.Client}, nil},
-		command{may, []string{"CLIENT", "ID"}, func(r *wire.Reply) error {
+	return append(all, handshakeCommand{may, []string{"CLIENT", "SETNAME", l.cfg.Client}, nil},
+		handshakeCommand{may, []string{"CLIENT", "ID"}, func(r *wire.Reply) error {
 			*id = r.Int
 			return nil
 		}})
 }
 
 // login authenticates and selects the database.
-func login(o *Options) (all []command) {
+func login(o *Options) (all []handshakeCommand) {
 	switch user, password := o.Credentials(); {
 	case password == "":
 	case user == "":
-		all = append(all, command{must, []string{"AUTH", password}, nil})
+		all = append(all, handshakeCommand{must, []string{"AUTH", password}, nil})
 	default:
-		all = append(all, command{must, []string{"AUTH", user, password}, nil})
+		all = append(all, handshakeCommand{must, []string{"AUTH", user, password}, nil})
 	}
 	if o.DB != 0 {
-		all = append(all, command{must, []string{"SELECT", strconv.Itoa(o.DB)}, nil})
+		all = append(all, handshakeCommand{must, []string{"SELECT", strconv.Itoa(o.DB)}, nil})
 	}
 	return all
 }
@@ -92,11 +92,11 @@ func (s *supervisor) identify(server *admission.ServerInfo) error {
 // barrier makes sure that the master executes no more commands of the lane's last connection:
 // after the reply to CLIENT KILL they can no longer run. Ids start anew in a new process, so
 // another run_id needs no barrier, and must not get one.
-func (s *supervisor) barrier(id int64, runID string) (all []command) {
+func (s *supervisor) barrier(id int64, runID string) (all []handshakeCommand) {
 	l := s.lane
 	if s.lastID != 0 && s.lastRun == runID {
 		kill := []string{"CLIENT", "KILL", "ID", strconv.FormatInt(s.lastID, 10)}
-		all = append(all, command{try, kill, func(r *wire.Reply) error {
+		all = append(all, handshakeCommand{try, kill, func(r *wire.Reply) error {
 			if r.IsError() {
 				l.cfg.Log.Warn("master does not let the connection before be closed, a late SET may leave a key until its ttl",
 					l.cfg.field(), zap.Error(Answered(r)))
@@ -145,13 +145,13 @@ func (s *supervisor) replay(ctx context.Context, c *conn) (err error) {
 }
 
 // ask sends commands on c, all at once and in any state of the lane, and waits for the answers.
-func (s *supervisor) ask(ctx context.Context, c *conn, commands ...command) error {
+func (s *supervisor) ask(ctx context.Context, c *conn, commands ...handshakeCommand) error {
 	l := s.lane
 	answers := make(chan error, len(commands))
 	l.mu.Lock()
 	for i := range commands {
 		q := &commands[i]
-		l.queue.add().call = &call{wire.AppendCommand(nil, q.args...), func(r *wire.Reply) {
+		l.queue.add().call = &plainCommand{wire.AppendCommand(nil, q.args...), func(r *wire.Reply) {
 			if r != nil {
 				answers <- q.answered(l.cfg.Options, r)
 			}

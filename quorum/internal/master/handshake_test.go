@@ -90,7 +90,7 @@ func TestPace(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
 				m.Password = "right"
 				tried := 0
-				start(t, m, func(c *Config) {
+				start(t, m, func(c *LaneConfig) {
 					c.Options.Password = password
 					c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 						if tried++; password == "" {
@@ -114,7 +114,7 @@ func TestPassword(t *testing.T) {
 		t.Run(password, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
 				m.Password = "right"
-				l, _ := start(t, m, func(c *Config) { c.Options.Password = password })
+				l, _ := start(t, m, func(c *LaneConfig) { c.Options.Password = password })
 				if s := l.Status(); s.Reason != want {
 					t.Errorf("%s: %q, want %q", password, s.Reason, want)
 				}
@@ -126,7 +126,7 @@ func TestPassword(t *testing.T) {
 // TestSameServerTwice: a server that another lane has already does not vote.
 func TestSameServerTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
-		l, h := start(t, m, func(c *Config) { c.Host.(*host).claimed["run-1"] = 1 })
+		l, h := start(t, m, func(c *LaneConfig) { c.Host.(*host).claimed["run-1"] = 1 })
 		if s := l.Status(); s.State != stat.StateRefused || s.Reason != "is the same server as 10.0.0.2:6379" {
 			t.Errorf("status %+v", s)
 		}

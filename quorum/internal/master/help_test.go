@@ -120,7 +120,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *fake.Master)) {
 const record = "A run-1 fingerprint 1-0-0123456789abcdef"
 
 // start starts a lane to m and waits until it has been reached, or not. It ends with the test.
-func start(t *testing.T, m *fake.Master, change ...func(*Config)) (*Lane, *host) {
+func start(t *testing.T, m *fake.Master, change ...func(*LaneConfig)) (*Lane, *host) {
 	t.Helper()
 	l, h := begin(t, &Options{Name: "10.0.0.1:6379", Addr: "10.0.0.1:6379", Dial: m.Dial}, change...)
 	t.Cleanup(func() { m.Resume(); m.Stop() })
@@ -130,10 +130,10 @@ func start(t *testing.T, m *fake.Master, change ...func(*Config)) (*Lane, *host)
 }
 
 // begin starts a lane. It ends with the test.
-func begin(t *testing.T, o *Options, change ...func(*Config)) (*Lane, *host) {
+func begin(t *testing.T, o *Options, change ...func(*LaneConfig)) (*Lane, *host) {
 	t.Helper()
 	h := &host{claimed: map[string]int{}}
-	c := Config{
+	c := LaneConfig{
 		Options: o, Names: []string{o.NameOf(), "10.0.0.2:6379"}, Host: h, Log: zap.NewNop(), Start: time.Now(), MaxTTL: time.Minute,
 		KeyPrefix: "lock:", Encoder: &wire.Encoder{StateKey: wire.ReservedPrefix + "state:lock:", Fencing: true},
 	}
@@ -155,7 +155,7 @@ type collect struct {
 	got []string
 }
 
-var names = map[wire.Kind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
+var names = map[wire.OpKind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
 	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free", wire.Refresh: "refresh"}
 
 func (c *collect) add(text string) {
@@ -199,7 +199,7 @@ func tokenAt(key string, n int) wire.TokenAt {
 }
 
 // op is an operation with ttl 1m.
-func op(k wire.Kind, t wire.TokenAt) wire.Op {
+func op(k wire.OpKind, t wire.TokenAt) wire.Op {
 	o := wire.Op{Kind: k, TokenAt: t, Counter: wire.CounterOf(t.Key)}
 	if k == wire.Acquire || k == wire.Extend || k == wire.TopUp || k == wire.Fade {
 		o.TTL = time.Minute

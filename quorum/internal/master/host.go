@@ -55,8 +55,8 @@ type Host interface {
 	Drained()
 }
 
-// Polled is a connection whose reading an event loop does.
-type Polled interface {
+// PolledConn is a connection whose reading an event loop does.
+type PolledConn interface {
 	net.Conn
 	// TryWrite writes as many bytes as the socket takes at once.
 	TryWrite(b []byte) (n int, err error)
@@ -68,8 +68,8 @@ type Polled interface {
 	Watch(received func(b []byte) (stop bool), ended func(err error))
 }
 
-// Config configures a Lane.
-type Config struct {
+// LaneConfig configures a Lane.
+type LaneConfig struct {
 	Index     int
 	Options   *Options
 	Names     []string // of all masters
@@ -83,14 +83,14 @@ type Config struct {
 	Dice      *dice.Dice
 	Start     time.Time // the lane's clock is the time since
 	// Adopt hands a new connection over to an event loop. nil, or false: a goroutine reads it.
-	Adopt func(net.Conn) (Polled, bool)
+	Adopt func(net.Conn) (PolledConn, bool)
 }
 
 // name returns the operator's name for the master.
-func (c *Config) name() string { return c.Names[c.Index] }
+func (c *LaneConfig) name() string { return c.Names[c.Index] }
 
 // field names the master in the log.
-func (c *Config) field() zap.Field { return zap.String("master", c.name()) }
+func (c *LaneConfig) field() zap.Field { return zap.String("master", c.name()) }
 
 // clock returns the lane's clock.
-func (c *Config) clock() time.Duration { return time.Since(c.Start) }
+func (c *LaneConfig) clock() time.Duration { return time.Since(c.Start) }

@@ -20,7 +20,7 @@ import (
 //
 // Each part owns one piece of state and has no lock: mu guards all of them.
 type Lane struct {
-	cfg   Config
+	cfg   LaneConfig
 	ready latch // closed as soon as the master votes, is kept out of the vote or cannot be reached
 
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ type Lane struct {
 }
 
 // New returns a lane. Run connects it.
-func New(c Config) *Lane {
+func New(c LaneConfig) *Lane {
 	return &Lane{cfg: c, ready: latch{done: make(chan struct{})}, server: newServer(), status: newStatus(),
 		repairs: repairs{start: c.Start}}
 }

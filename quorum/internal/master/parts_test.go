@@ -18,7 +18,7 @@ func TestStatusRefusal(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		status  status
-		kind    wire.Kind
+		kind    wire.OpKind
 		waiting int
 		want    error
 	}{
@@ -87,7 +87,7 @@ func TestStatusChanges(t *testing.T) {
 
 // Operations travel in packets, commands by themselves, and the first packet brings the script.
 func TestPacketsEncode(t *testing.T) {
-	command := func(q *queue) { q.add().call = &call{request: []byte("*1\r\n$4\r\nPING\r\n")} }
+	command := func(q *queue) { q.add().call = &plainCommand{request: []byte("*1\r\n$4\r\nPING\r\n")} }
 	operation := func(q *queue) { q.push(op(wire.Acquire, tokenAt("k", q.n)), nil) }
 	alone := func(q *queue) { q.push(op(wire.Acquire, tokenAt("k", q.n)), nil).alone = true }
 	all := func(queued ...func(*queue)) []func(*queue) { return queued }

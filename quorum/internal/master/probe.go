@@ -19,7 +19,7 @@ func (s *supervisor) ping(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	began := time.Now()
-	err := s.ask(ctx, c, command{try, []string{"PING"}, nil})
+	err := s.ask(ctx, c, handshakeCommand{try, []string{"PING"}, nil})
 	if err == nil {
 		rtt := time.Since(began)
 		l.mu.Lock()
@@ -33,9 +33,9 @@ func (s *supervisor) ping(ctx context.Context, c *conn) error {
 
 // infos ask for INFO by sections: the whole of it can be megabytes, and Redis 6 takes one at a
 // time.
-func infos(n need, f *admission.ServerInfo) (all []command) {
+func infos(n need, f *admission.ServerInfo) (all []handshakeCommand) {
 	for _, section := range admission.InfoSections {
-		all = append(all, command{n, []string{"INFO", section}, func(r *wire.Reply) error {
+		all = append(all, handshakeCommand{n, []string{"INFO", section}, func(r *wire.Reply) error {
 			if !r.IsError() {
 				f.ReadInfo(r.Text)
 			}
@@ -46,11 +46,11 @@ func infos(n need, f *admission.ServerInfo) (all []command) {
 }
 
 // settings asks CONFIG for the settings of the append-only file, if there is one.
-func settings(f *admission.ServerInfo) []command {
+func settings(f *admission.ServerInfo) []handshakeCommand {
 	if !f.AOF || f.ConfigRefused {
 		return nil
 	}
-	return []command{{try, []string{"CONFIG", "GET", "*append*"}, func(r *wire.Reply) error {
+	return []handshakeCommand{{try, []string{"CONFIG", "GET", "*append*"}, func(r *wire.Reply) error {
 		pairs := make([]string, len(r.Elems))
 		for i := range r.Elems {
 			pairs[i] = r.Elems[i].Text
@@ -75,7 +75,7 @@ func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 	// connection calls the host, so that the host learns of changes to the record in the order of
 	// the answers.
 	var rights trial
-	script := command{try, []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey}, func(r *wire.Reply) error {
+	script := handshakeCommand{try, []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey}, func(r *wire.Reply) error {
 		note(&rights.lacks, r, reserved)
 		if len(rights.lacks) > 0 {
 			return withoutRights(l.cfg.Options, rights.lacks...)
@@ -156,7 +156,7 @@ var oldestTested = [2]int{6, 0}
 
 // describe logs what kind of server a master is, and what that means for locks: once for each run
 // of it.
-func describe(c *Config, f *admission.ServerInfo) {
+func describe(c *LaneConfig, f *admission.ServerInfo) {
 	log, fields := c.Log, []zap.Field{c.field(), zap.String("version", f.Software())}
 	if f.Version != "" && olderThan(f.Version, oldestTested) {
 		log.Warn("master runs a Redis older than lockproxy is tested with", fields...)

@@ -201,7 +201,7 @@ func TestStepped(t *testing.T) {
 		l.Forgive()
 	})
 	inBubble(t, func(t *testing.T, m *fake.Master) { // without the guard the lane does not look
-		l, h := start(t, m, func(c *Config) { c.Unguarded = true })
+		l, h := start(t, m, func(c *LaneConfig) { c.Unguarded = true })
 		m.Set(func() { m.Ahead = time.Hour })
 		l.Probe()
 		synctest.Wait()

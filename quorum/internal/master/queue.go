@@ -10,8 +10,8 @@ import (
 // command of its own.
 type entry struct {
 	op   wire.Op
-	to   Receiver // of op; nil: the result is not reported
-	call *call    // a command; nil: op counts
+	to   Receiver      // of op; nil: the result is not reported
+	call *plainCommand // a command; nil: op counts
 
 	sent     time.Duration // of the first of a packet: when it was encoded, by the lane's clock
 	run      int           // of the first of a packet: how many entries the packet holds
@@ -32,9 +32,9 @@ type entry struct {
 	unconfirmed uint64    // a release that came late, or may have: the other masters that had not confirmed it
 }
 
-// call is a command that is no lock operation. done is called once with the reply; nil without
+// plainCommand is a command that is no lock operation. done is called once with the reply; nil without
 // one.
-type call struct {
+type plainCommand struct {
 	request []byte
 	done    func(r *wire.Reply)
 }

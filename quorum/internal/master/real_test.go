@@ -30,9 +30,9 @@ func eventually(t *testing.T, f func() bool) {
 }
 
 // dial starts a lane to a real server, without the guard: a new server has no record.
-func dial(t *testing.T, addr string, change ...func(*Config)) (*Lane, *host) {
+func dial(t *testing.T, addr string, change ...func(*LaneConfig)) (*Lane, *host) {
 	t.Helper()
-	change = append(change, func(c *Config) { c.Unguarded = true })
+	change = append(change, func(c *LaneConfig) { c.Unguarded = true })
 	l, h := begin(t, &Options{Addr: addr}, change...)
 	<-l.Ready()
 	return l, h
@@ -51,10 +51,10 @@ func smallSocket(ctx context.Context, network, addr string) (net.Conn, error) {
 // goes out in order, too.
 func TestRealServer(t *testing.T) {
 	server := redistest.StartTCP(t)
-	l, _ := dial(t, server.Addr, func(c *Config) { c.Options.Dial = smallSocket })
+	l, _ := dial(t, server.Addr, func(c *LaneConfig) { c.Options.Dial = smallSocket })
 	var c collect
 	k := tokenAt("k", 1)
-	for _, kind := range []wire.Kind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
+	for _, kind := range []wire.OpKind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
 		mustAsk(t, l, op(kind, k), &c)
 	}
 	if err := l.Release(unlock(k), time.Minute, true, &c); err != nil {
@@ -138,8 +138,8 @@ func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
 // A master with TLS votes only if its certificate is good for the host of its address.
 func TestTLS(t *testing.T) {
 	addr, roots := tlsFront(t, redistest.StartTCP(t).Addr)
-	with := func(cfg *tls.Config) func(*Config) {
-		return func(c *Config) { c.Options.TLS = func() *tls.Config { return cfg } }
+	with := func(cfg *tls.Config) func(*LaneConfig) {
+		return func(c *LaneConfig) { c.Options.TLS = func() *tls.Config { return cfg } }
 	}
 	l, _ := dial(t, addr, with(&tls.Config{RootCAs: roots}))
 	var c collect

@@ -17,7 +17,7 @@ var (
 func in(d time.Duration) time.Time { return testNow.Add(d) }
 
 // newRepair returns a repair that is dropped at drop.
-func newRepair(kind wire.Kind, t wire.TokenAt, drop time.Time) repair {
+func newRepair(kind wire.OpKind, t wire.TokenAt, drop time.Time) repair {
 	return repair{op: wire.Op{Kind: kind, TokenAt: t}, lives: time.Minute, until: drop, drop: drop}
 }
 
@@ -26,7 +26,7 @@ func TestReleaseBeatsFadeBeatsTopUp(t *testing.T) {
 	var s repairs
 	for i, c := range []struct {
 		put    repair
-		want   wire.Kind
+		want   wire.OpKind
 		active int
 	}{
 		{newRepair(wire.TopUp, testToken, in(time.Second)), wire.TopUp, 0},
@@ -114,7 +114,7 @@ func TestRepairStates(t *testing.T) {
 // Two top-ups or releases of a token may be on the lane at once. The answer to the first leaves the
 // repair pending: if the connection breaks before the second is answered, it goes out again.
 func TestAnswerToEarlierSendingEndsNothing(t *testing.T) {
-	for name, kind := range map[string]wire.Kind{"top-up": wire.TopUp, "release": wire.Release, "fade": wire.Fade} {
+	for name, kind := range map[string]wire.OpKind{"top-up": wire.TopUp, "release": wire.Release, "fade": wire.Fade} {
 		t.Run(name, func(t *testing.T) {
 			var s repairs
 			var first, second entry

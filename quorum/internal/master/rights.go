@@ -59,7 +59,7 @@ type trial struct {
 }
 
 // commands returns the commands that try all rights, on reserved keys that have no other use.
-func (t *trial) commands(prefix string) (all []command) {
+func (t *trial) commands(prefix string) (all []handshakeCommand) {
 	lock := wire.ReservedPrefix + "trial:" + prefix
 	names := map[string]struct{ name, right string }{
 		"$lock":     {lock, reserved},
@@ -77,7 +77,7 @@ func (t *trial) commands(prefix string) (all []command) {
 					args[i], right = n.name, n.right
 				}
 			}
-			all = append(all, command{try, args, func(r *wire.Reply) error {
+			all = append(all, handshakeCommand{try, args, func(r *wire.Reply) error {
 				note(found, r, right)
 				return nil
 			}})

@@ -50,7 +50,7 @@ func TestRightsMissing(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
 				m.Password = "pw"
 				withhold(m, c.lacks...)
-				l, h := start(t, m, func(cfg *Config) { cfg.Options.User, cfg.Options.Password = c.user, "pw" })
+				l, h := start(t, m, func(cfg *LaneConfig) { cfg.Options.User, cfg.Options.Password = c.user, "pw" })
 				for range 3 {
 					wantRefused(t, l, h, m, c.reason)
 				}
@@ -168,7 +168,7 @@ func TestRightsMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		log, lines := observer.New(zap.WarnLevel)
 		withhold(m, "publish")
-		l, _ := start(t, m, func(c *Config) { c.Log = zap.New(log) })
+		l, _ := start(t, m, func(c *LaneConfig) { c.Log = zap.New(log) })
 		for range 3 {
 			m.Stop()
 			time.Sleep(tickEvery)
@@ -288,7 +288,7 @@ func acl(t *testing.T, s *realServer, rules ...string) {
 }
 
 // as logs a lane in as the user locks.
-func as(c *Config) { c.Options.User, c.Options.Password = "locks", "pw" }
+func as(c *LaneConfig) { c.Options.User, c.Options.Password = "locks", "pw" }
 
 // Each right of the reference is taken away alone. A master that lacks a needed one is refused by
 // its name.
@@ -330,7 +330,7 @@ func TestRealRights(t *testing.T) {
 		}
 	}
 	acl(t, s, without("")...)
-	l, _ := dial(t, s.Addr, as, func(c *Config) { c.Options.DB = 1 })
+	l, _ := dial(t, s.Addr, as, func(c *LaneConfig) { c.Options.DB = 1 })
 	if got := l.Status().Reason; got != "does not give user locks the right +select" {
 		t.Errorf("in another database: %s", got)
 	}
@@ -355,7 +355,7 @@ func TestRealRightsTaken(t *testing.T) {
 			acl(t, s, "~*", "&*", "+@all")
 			l, _ := dial(t, s.Addr, as)
 			state := func() stat.State {
-				for _, kind := range []wire.Kind{wire.Acquire, wire.Check} {
+				for _, kind := range []wire.OpKind{wire.Acquire, wire.Check} {
 					_ = l.Ask(op(kind, tokenAt("k", 1)), nil)
 				}
 				l.Flush()

@@ -19,7 +19,7 @@ func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 		return err
 	}
 	c := l.conn
-	l.queue.add().call = &call{request, func(r *wire.Reply) {
+	l.queue.add().call = &plainCommand{request, func(r *wire.Reply) {
 		if r == nil {
 			done(nil, c.reason)
 			return

@@ -33,7 +33,7 @@ func newStatus() status {
 
 // refusal returns the reason why the lane does not take an operation of this kind while so many
 // requests wait; nil if it does.
-func (s *status) refusal(k wire.Kind, waiting int) error {
+func (s *status) refusal(k wire.OpKind, waiting int) error {
 	switch {
 	case !s.up, !s.voting && k.Votes():
 		return s.reason

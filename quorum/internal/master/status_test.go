@@ -22,7 +22,7 @@ import (
 func TestExclude(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	inBubble(t, func(t *testing.T, m *fake.Master) {
-		l, h := start(t, m, func(c *Config) { c.Log = zap.New(core) })
+		l, h := start(t, m, func(c *LaneConfig) { c.Log = zap.New(core) })
 		h.note(func() { h.hold = true })
 		reason := errors.New("does not please")
 		waits := func() error { return &admission.Quarantine{Until: time.Now().Add(time.Minute)} }
@@ -75,7 +75,7 @@ func TestDescribeNamesTheServer(t *testing.T) {
 			var f admission.ServerInfo
 			f.ReadInfo(info)
 			core, logs := observer.New(zap.InfoLevel)
-			l := New(Config{Names: []string{"m"}, Log: zap.New(core)})
+			l := New(LaneConfig{Names: []string{"m"}, Log: zap.New(core)})
 			describe(&l.cfg, &f)
 			if got := logs.All()[0].ContextMap()["version"]; got != want {
 				t.Errorf("%q: logged %q, want %q", info, got, want)

@@ -145,7 +145,7 @@ func TestTopUpAgain(t *testing.T) {
 func TestTopUpThatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		var closed atomic.Bool
-		l, h := start(t, m, func(c *Config) {
+		l, h := start(t, m, func(c *LaneConfig) {
 			dial := c.Options.Dial
 			c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if closed.Load() {

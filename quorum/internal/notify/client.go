@@ -66,7 +66,7 @@ func Reason(err error) error {
 	if said, ok := errors.AsType[redis.Error](err); ok {
 		return &master.AnswerError{Text: plain.Short(said.Error())}
 	}
-	if bad, ok := errors.AsType[*goredis.ReplyError](err); ok {
+	if bad, ok := errors.AsType[*goredis.BadReplyError](err); ok {
 		return bad
 	}
 	return master.Reason(err, silence)

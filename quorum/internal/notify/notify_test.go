@@ -392,7 +392,7 @@ func wantReplyError(t *testing.T, m *fakeMaster, name string, use func(c *Client
 	}
 	err = use(client)
 	client.Close()
-	bad, ok := errors.AsType[*goredis.ReplyError](Reason(err))
+	bad, ok := errors.AsType[*goredis.BadReplyError](Reason(err))
 	if !ok || long && !strings.Contains(bad.Error(), "announces a reply of 1099511627776 ") {
 		t.Errorf("%s: the reason is %v", name, Reason(err))
 	}

@@ -17,10 +17,10 @@ type watching struct {
 	over     bool
 }
 
-var _ quorum.Polled = (*simLink)(nil)
+var _ quorum.PolledConn = (*simLink)(nil)
 
 // adopt is Options.Adopt of a proxy whose connections a loop reads.
-func (w *world) adopt(conn net.Conn) (quorum.Polled, bool) { return conn.(*simLink), true }
+func (w *world) adopt(conn net.Conn) (quorum.PolledConn, bool) { return conn.(*simLink), true }
 
 // TryWrite writes as much as the socket takes: now and then not all.
 func (li *simLink) TryWrite(b []byte) (int, error) {

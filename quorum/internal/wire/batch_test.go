@@ -25,7 +25,7 @@ func randomBatch(t *testing.T, dice *rand.Rand) (b *Batch, ops []*Op) {
 	for range 1 + dice.IntN(MaxOps) {
 		o := randomOp(dice)
 		if dice.IntN(4) > 0 { // most are
-			o.Kind, o.Terms, o.TTL = []Kind{Acquire, Release}[dice.IntN(2)], nil, 0
+			o.Kind, o.Terms, o.TTL = []OpKind{Acquire, Release}[dice.IntN(2)], nil, 0
 		}
 		o.Secret = fmt.Sprintf("%040x", dice.IntN(6))
 		if !b.Add(o) {

@@ -110,8 +110,8 @@ func TestVotes(t *testing.T) {
 	anywhere := []string{"release", "fade", "free"}
 	for k := range operations {
 		name := operations[k].name
-		if want := !slices.Contains(anywhere, name); Kind(k).Votes() != want {
-			t.Errorf("%s votes: %v", name, Kind(k).Votes())
+		if want := !slices.Contains(anywhere, name); OpKind(k).Votes() != want {
+			t.Errorf("%s votes: %v", name, OpKind(k).Votes())
 		}
 	}
 }

@@ -5,26 +5,26 @@ package wire
 
 import "time"
 
-// Kind is what an operation does.
-type Kind uint8
+// OpKind is what an operation does.
+type OpKind uint8
 
 const (
-	Acquire Kind = iota // sets the lock if its key does not exist
-	Raise               // raises the counter and the fence of the lock
-	Release             // deletes the lock
-	Fade                // shortens the lock's life
-	TopUp               // sets the lock on a master that missed it, or raises its expiry
-	Extend              // raises the lock's expiry
-	Check               // asks whether the master holds the lock
-	Share               // makes an exclusive lock a shared one, and extends it
-	Inspect             // asks for the holders of the key
-	Free                // deletes any lock of the key
-	Refresh             // changes the expiry of an exclusive lock
+	Acquire OpKind = iota // sets the lock if its key does not exist
+	Raise                 // raises the counter and the fence of the lock
+	Release               // deletes the lock
+	Fade                  // shortens the lock's life
+	TopUp                 // sets the lock on a master that missed it, or raises its expiry
+	Extend                // raises the lock's expiry
+	Check                 // asks whether the master holds the lock
+	Share                 // makes an exclusive lock a shared one, and extends it
+	Inspect               // asks for the holders of the key
+	Free                  // deletes any lock of the key
+	Refresh               // changes the expiry of an exclusive lock
 )
 
 // Votes reports whether a master carries the operation out only under the record of the packet.
 // Operations that undo something are carried out on any master that can be reached.
-func (k Kind) Votes() bool { return k != Release && k != Fade && k != Free }
+func (k OpKind) Votes() bool { return k != Release && k != Fade && k != Free }
 
 // TokenAt is a token at a key. A token is good for the keys of its lock, but a client may name it
 // with another.
@@ -35,7 +35,7 @@ type TokenAt struct {
 
 // Op is one lock operation. A TTL is rounded down to whole milliseconds, but not to less than one.
 type Op struct {
-	Kind Kind
+	Kind OpKind
 	TokenAt
 	Counter uint16 // the fencing counter of Key: see CounterOf
 	Fence   uint64 // of Raise and TopUp

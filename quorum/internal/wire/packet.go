@@ -70,7 +70,7 @@ func Granted(r *Reply) (fence uint64, slot int, ok bool) {
 const slotEnd = len("L003")
 
 // ParseEntry reads the entry of one of several holders: mode, slot, fence and owner.
-func ParseEntry(entry string) (mode Mode, h Holder, ok bool) {
+func ParseEntry(entry string) (mode Mode, h Entry, ok bool) {
 	if len(entry) < slotEnd || entry[0] != 'S' && entry[0] != 'L' {
 		return mode, h, false
 	}
@@ -99,7 +99,7 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 //	< $16\r\n0000000000000042\r\n
 //	< $20\r\nS0000000000000000042\r\n  of a reader
 //	< $20\r\nL0030000000000000042\r\n  of slot 3
-func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
+func Extended(r *Reply) (mode Mode, h Entry, ok bool) {
 	if r.Kind != '$' || r.Null {
 		return mode, h, false
 	}
@@ -116,7 +116,7 @@ func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 //
 //	< $16\r\n0000000000000042\r\n
 //	< $31\r\n>1700000000000 0000000000000042\r\n
-func Refreshed(r *Reply) (longer int64, h Holder, ok bool) {
+func Refreshed(r *Reply) (longer int64, h Entry, ok bool) {
 	if r.Kind != '$' || r.Null {
 		return 0, h, false
 	}
@@ -137,12 +137,12 @@ func Refreshed(r *Reply) (longer int64, h Holder, ok bool) {
 type Inspected struct {
 	Mode    Mode      // Exclusive for every string; Foreign, without holders, for all that is no lock
 	Count   int       // how many hold it, which may be more than Holders
-	Holders []Holder  // one of a string; of Shared and Limited at most MaxLimit
+	Holders []Entry   // one of a string; of Shared and Limited at most MaxLimit
 	Came    time.Time // set by the caller of ParseInspect
 }
 
-// Holder is one who holds a lock, or a place that was left closed.
-type Holder struct {
+// Entry is one who holds a lock, or a place that was left closed.
+type Entry struct {
 	ID     string        // what two values of one token have in common: the secret, or all that another library wrote
 	Slot   int           // of Limited
 	Left   time.Duration // how long this holder lives on, or Forever
@@ -158,8 +158,8 @@ const closedPrefix = "kept"
 const Forever = time.Duration(math.MaxInt64)
 
 // holder parses a value; of a string the script sends the first 640 bytes.
-func holder(value string, ms int64) Holder {
-	h := Holder{ID: value, Left: millis(ms)}
+func holder(value string, ms int64) Entry {
+	h := Entry{ID: value, Left: millis(ms)}
 	if ms < 0 {
 		h.Left = Forever
 	}
@@ -197,7 +197,7 @@ func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	if !ok || err != nil {
 		return found, false
 	}
-	return Inspected{Count: 1, Holders: []Holder{holder(value, ms)}}, true
+	return Inspected{Count: 1, Holders: []Entry{holder(value, ms)}}, true
 }
 
 // parseHolders parses the holders of a lock that several may hold.

@@ -95,7 +95,7 @@ func (s *server) wantPacketIsItsOperations(t *testing.T, dice *rand.Rand, fencin
 // randomOp is any operation on few keys, with few secrets and counters.
 func randomOp(dice *rand.Rand) *Op {
 	o := &Op{
-		Kind: Kind(dice.IntN(int(Free) + 1)),
+		Kind: OpKind(dice.IntN(int(Free) + 1)),
 		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":d", ":list", ":other"}[dice.IntN(6)],
 			[]string{mine, theirs}[dice.IntN(2)]},
 		Counter: uint16(dice.IntN(8)),

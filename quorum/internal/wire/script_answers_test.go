@@ -24,17 +24,17 @@ func (m *model) inspect(l *lock) (all []answer) {
 	text, isText := strings.CutPrefix(l.content, "string ")
 	switch {
 	case isText:
-		return append(say("exclusive 1"), sayHolder(text, Holder{}, m.left(l)))
+		return append(say("exclusive 1"), sayHolder(text, Entry{}, m.left(l)))
 	case l.mode == foreign:
 		return say("other")
 	}
 	for secret, h := range l.holders {
-		all = append(all, sayHolder(secret, Holder{Slot: h.slot, Fence: h.fence, Owner: h.owner}, h.end-m.now))
+		all = append(all, sayHolder(secret, Entry{Slot: h.slot, Fence: h.fence, Owner: h.owner}, h.end-m.now))
 	}
 	return append(say("%v %d", l.mode, len(all)), sorted(all)...)
 }
 
-func sayHolder(id string, h Holder, left int64) answer {
+func sayHolder(id string, h Entry, left int64) answer {
 	return answer{fmt.Sprintf("%q slot %d fence %d owner %q", id, h.Slot, h.Fence, h.Owner), left}
 }
 

@@ -22,7 +22,7 @@ func acquire(key, secret string) *Op {
 	return &Op{Kind: Acquire, TokenAt: TokenAt{key, secret}, Counter: 7, TTL: 50 * time.Second}
 }
 
-func op(kind Kind, key, secret string) *Op { return &Op{Kind: kind, TokenAt: TokenAt{key, secret}} }
+func op(kind OpKind, key, secret string) *Op { return &Op{Kind: kind, TokenAt: TokenAt{key, secret}} }
 
 func topUp(key, secret string, ttl time.Duration, fence uint64) *Op {
 	return &Op{Kind: TopUp, TokenAt: TokenAt{key, secret}, Counter: 7, TTL: ttl, Fence: fence}
@@ -32,7 +32,7 @@ func raise(key, secret string, fence uint64) *Op {
 	return &Op{Kind: Raise, TokenAt: TokenAt{key, secret}, Counter: 7, Fence: fence}
 }
 
-func lasting(kind Kind, key, secret string, ttl time.Duration) *Op {
+func lasting(kind OpKind, key, secret string, ttl time.Duration) *Op {
 	return &Op{Kind: kind, TokenAt: TokenAt{key, secret}, TTL: ttl}
 }
 
@@ -344,12 +344,12 @@ func TestInspect(t *testing.T) {
 			t.Errorf("lives for %v", left)
 		}
 		got.Holders[0].Left = 0
-		if want := (Inspected{Count: 1, Holders: []Holder{{ID: mine, Fence: 1}}}); !reflect.DeepEqual(got, want) {
+		if want := (Inspected{Count: 1, Holders: []Entry{{ID: mine, Fence: 1}}}); !reflect.DeepEqual(got, want) {
 			t.Errorf("held: %+v", got)
 		}
 		s.must("SET", "lock:long", strings.Repeat("x y", 300))
 		if got := inspect("lock:long"); !reflect.DeepEqual(got, Inspected{Count: 1,
-			Holders: []Holder{{ID: strings.Repeat("x y", 300)[:640], Left: Forever}}}) {
+			Holders: []Entry{{ID: strings.Repeat("x y", 300)[:640], Left: Forever}}}) {
 			t.Errorf("long, for ever: %+v", got)
 		}
 		s.must("RPUSH", "lock:list", mine)

@@ -16,9 +16,9 @@ import (
 
 // ring is some sockets that a worker serves which runs when the test says so.
 type ring struct {
-	ls     *Loops
+	ls     *Pollers
 	w      *worker
-	conns  []*Conn
+	conns  []*Socket
 	others []net.Conn
 	ends   []*watching
 	used   []int // numbers of the sockets, in the order of use
@@ -255,22 +255,22 @@ func (r *ring) expectEnd(t *testing.T, i int, want error) {
 func TestOneOfABatchMeddlesWithAnother(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		meddle        func(c, another *Conn) (stop bool)
+		meddle        func(c, another *Socket) (stop bool)
 		first, second error // errNone: it is still watched
 	}{
-		{"closes it", func(_, another *Conn) bool { another.Close(); return false }, errNone, net.ErrClosed},
-		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed,
+		{"closes it", func(_, another *Socket) bool { another.Close(); return false }, errNone, net.ErrClosed},
+		{"closes both", func(c, another *Socket) bool { another.Close(); c.Close(); return false }, net.ErrClosed,
 			net.ErrClosed},
-		{"closes itself and stops", func(c, _ *Conn) bool { c.Close(); return true }, nil, errNone},
-		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone,
+		{"closes itself and stops", func(c, _ *Socket) bool { c.Close(); return true }, nil, errNone},
+		{"interrupts it", func(_, another *Socket) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone,
 			os.ErrDeadlineExceeded},
-		{"interrupts it in vain", func(_, another *Conn) bool {
+		{"interrupts it in vain", func(_, another *Socket) bool {
 			another.SetReadDeadline(time.Unix(1, 0))
 			another.SetReadDeadline(time.Time{})
 			return false
 		}, errNone, errNone},
-		{"panics", func(_, _ *Conn) bool { panic(errPanic) }, errPanic, errNone},
-		{"stops", func(_, _ *Conn) bool { return true }, nil, errNone},
+		{"panics", func(_, _ *Socket) bool { panic(errPanic) }, errPanic, errNone},
+		{"stops", func(_, _ *Socket) bool { return true }, nil, errNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r *ring
@@ -301,7 +301,7 @@ func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 	if _, err := other.Write([]byte("new")); err != nil {
 		t.Fatal(err)
 	}
-	var newcomer *Conn
+	var newcomer *Socket
 	var old int
 	var r *ring
 	r = newRing(t, 2, "tcp", func(i int) bool {

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a
+// Socket is a TCP or Unix socket that Pollers watches in place of the runtime's poller. It is a
 // net.Conn that is safe for concurrent use by one reader and one writer. The reader is a goroutine
 // in Read, ReadInto, TryRead or Receive, or a watch. A second reader gets an error, and so does a
 // second writer that would have to wait.
-type Conn struct {
-	loops         *Loops
+type Socket struct {
+	loops         *Pollers
 	local, remote net.Addr
 	fd            int // -1 when closed; changed under the mu of both gates, so either is enough to use it
 	in, out       gate
@@ -28,11 +28,11 @@ type Conn struct {
 	wants         atomic.Bool // a writer waits, or is about to wait, until the socket takes more
 }
 
-var _ net.Conn = (*Conn)(nil)
+var _ net.Conn = (*Socket)(nil)
 
 // readLocked reads once if something may be there, and notes in in.ready whether there may be
 // more. n is 0, without an error, if no bytes are there.
-func (c *Conn) readLocked(b []byte) (n int, err error) {
+func (c *Socket) readLocked(b []byte) (n int, err error) {
 	for c.in.err == nil && c.in.ready {
 		n, errno := rawIO(syscall.SYS_READ, c.fd, b)
 		switch {
@@ -67,12 +67,12 @@ func rawIO(trap uintptr, fd int, b []byte) (int, syscall.Errno) {
 	return n, errno
 }
 
-func opError(c *Conn, op string, errno syscall.Errno) error {
+func opError(c *Socket, op string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: errno}
 }
 
 // Read implements net.Conn.
-func (c *Conn) Read(b []byte) (n int, err error) {
+func (c *Socket) Read(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -87,7 +87,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 }
 
 // await tries until something is read.
-func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
+func (c *Socket) await(try func() (n int, err error)) (n int, err error) {
 	for n == 0 && err == nil {
 		if n, err = try(); n == 0 && err == nil {
 			c.in.mu.Lock()
@@ -99,7 +99,7 @@ func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
 
 // ReadInto reads once, without waiting, and adds the bytes to x. n is 0, without an error, if none
 // are there now; x then has no memory unless it has bytes.
-func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
+func (c *Socket) ReadInto(x *Buffer) (n int, err error) {
 	defer x.Release()
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 
 // TryRead is ReadInto for bytes that have come though no loop has noticed them yet. It reads also
 // if the read deadline has passed.
-func (c *Conn) TryRead(x *Buffer) (n int, err error) {
+func (c *Socket) TryRead(x *Buffer) (n int, err error) {
 	defer x.Release()
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Conn) TryRead(x *Buffer) (n int, err error) {
 	return c.readIntoLocked(x)
 }
 
-func (c *Conn) readIntoLocked(x *Buffer) (n int, err error) {
+func (c *Socket) readIntoLocked(x *Buffer) (n int, err error) {
 	if err := c.in.freeLocked(); err != nil || !c.in.ready { // no memory without a read
 		return 0, err
 	}
@@ -129,8 +129,8 @@ func (c *Conn) readIntoLocked(x *Buffer) (n int, err error) {
 	return n, err
 }
 
-// receive is Receive for a Conn.
-func receive(c *Conn, x *Buffer, received func() (stop bool)) error {
+// receive is Receive for a Socket.
+func receive(c *Socket, x *Buffer, received func() (stop bool)) error {
 	defer x.Release()
 	for {
 		if _, err := c.await(func() (int, error) { return c.ReadInto(x) }); err != nil {
@@ -143,7 +143,7 @@ func receive(c *Conn, x *Buffer, received func() (stop bool)) error {
 }
 
 // Write implements net.Conn. It waits until the socket has taken all of b.
-func (c *Conn) Write(b []byte) (n int, err error) {
+func (c *Socket) Write(b []byte) (n int, err error) {
 	for {
 		c.out.mu.Lock()
 		m, err := c.writeLocked(b[n:])
@@ -163,14 +163,14 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 }
 
 // TryWrite writes as much of b as the socket takes at once. It never waits.
-func (c *Conn) TryWrite(b []byte) (n int, err error) {
+func (c *Socket) TryWrite(b []byte) (n int, err error) {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	return c.writeLocked(b)
 }
 
 // writeLocked writes what can be written at once.
-func (c *Conn) writeLocked(b []byte) (n int, err error) {
+func (c *Socket) writeLocked(b []byte) (n int, err error) {
 	for c.out.err == nil && n < len(b) {
 		m, errno := rawIO(syscall.SYS_WRITE, c.fd, b[n:])
 		switch errno {
@@ -187,7 +187,7 @@ func (c *Conn) writeLocked(b []byte) (n int, err error) {
 }
 
 // Close implements net.Conn. A watch ends with net.ErrClosed.
-func (c *Conn) Close() error {
+func (c *Socket) Close() error {
 	c.in.mu.Lock()
 	c.out.mu.Lock()
 	if c.fd < 0 {
@@ -204,13 +204,13 @@ func (c *Conn) Close() error {
 }
 
 // CloseWrite sends the end of input to the other side.
-func (c *Conn) CloseWrite() (err error) {
+func (c *Socket) CloseWrite() (err error) {
 	closed := c.control(func(fd int) { err = syscall.Shutdown(fd, syscall.SHUT_WR) })
 	return cmp.Or(closed, err)
 }
 
 // control calls f with the descriptor.
-func (c *Conn) control(f func(fd int)) error {
+func (c *Socket) control(f func(fd int)) error {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	if c.fd < 0 {
@@ -221,22 +221,22 @@ func (c *Conn) control(f func(fd int)) error {
 }
 
 // LocalAddr implements net.Conn.
-func (c *Conn) LocalAddr() net.Addr { return c.local }
+func (c *Socket) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr implements net.Conn.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+func (c *Socket) RemoteAddr() net.Addr { return c.remote }
 
 // SetDeadline implements net.Conn.
-func (c *Conn) SetDeadline(t time.Time) error {
+func (c *Socket) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn. A watch ends with os.ErrDeadlineExceeded when t has passed,
 // at once if it has now.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, t) }
+func (c *Socket) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, t) }
 
 // SetWriteDeadline implements net.Conn.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
+func (c *Socket) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
 
 // dup returns a second descriptor of a socket that package net opened.
 func dup(c net.Conn) (fd int, err error) {

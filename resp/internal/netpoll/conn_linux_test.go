@@ -18,7 +18,7 @@ import (
 
 // One event announces the last bytes and the end of input. No reader may wait for another event.
 func TestEndOfInputWithBytes(t *testing.T) {
-	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
+	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		for range 50 {
 			c, other := adopted(t, ls, network)
 			go func() {
@@ -69,7 +69,7 @@ func TestUrgentData(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
+	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		c, other := adopted(t, ls, network)
 		errs := make(chan error)
 		go func() {
@@ -105,7 +105,7 @@ func TestDeadlines(t *testing.T) {
 
 // The second of two readers gets an error; the first goes on.
 func TestTwoReaders(t *testing.T) {
-	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
+	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		c, other := adopted(t, ls, network)
 		first := make(chan string)
 		go func() {
@@ -131,7 +131,7 @@ func TestTwoReaders(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	eachWay(t, func(t *testing.T, ls *Loops, network string, watched bool) {
+	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		c, _ := adopted(t, ls, network)
 		errs := make(chan error)
 		go func() {
@@ -171,7 +171,7 @@ func TestClose(t *testing.T) {
 
 // A socket takes as many bytes as it can; the rest waits for the other side.
 func TestWrite(t *testing.T) {
-	eachWay(t, func(t *testing.T, ls *Loops, network string, _ bool) {
+	eachWay(t, func(t *testing.T, ls *Pollers, network string, _ bool) {
 		c, other := adopted(t, ls, network)
 		smallBuffer := func(fd int) {
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<16); err != nil {

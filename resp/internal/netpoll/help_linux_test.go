@@ -34,9 +34,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // handLoops returns loops whose only worker runs when the test says so.
-func handLoops(t *testing.T) (*Loops, *worker) {
+func handLoops(t *testing.T) (*Pollers, *worker) {
 	t.Helper()
-	ls := NewLoops()
+	ls := NewPollers()
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func handLoops(t *testing.T) (*Loops, *worker) {
 }
 
 // freeLoops returns loops that run with the given number of workers, which does not change.
-func freeLoops(t *testing.T, workers int) *Loops {
+func freeLoops(t *testing.T, workers int) *Pollers {
 	t.Helper()
 	ls, _ := handLoops(t)
 	run(ls, workers)
@@ -56,7 +56,7 @@ func freeLoops(t *testing.T, workers int) *Loops {
 }
 
 // run starts workers whose number does not change.
-func run(ls *Loops, workers int) {
+func run(ls *Pollers, workers int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.workers = make([]*worker, workers)
@@ -66,7 +66,7 @@ func run(ls *Loops, workers int) {
 }
 
 // adopted returns a socket that ls watches, and the other side of it.
-func adopted(t *testing.T, ls *Loops, network string) (*Conn, net.Conn) {
+func adopted(t *testing.T, ls *Pollers, network string) (*Socket, net.Conn) {
 	t.Helper()
 	accepted, other := connected(t, network)
 	c, ok := ls.Adopt(accepted)
@@ -114,7 +114,7 @@ type watching struct {
 }
 
 // collect lets the loop collect what c receives. use, if not nil, is called after each read.
-func collect(c *Conn, use func() (stop bool)) *watching {
+func collect(c *Socket, use func() (stop bool)) *watching {
 	w := &watching{end: make(chan error, 10)}
 	c.Watch(&w.buf, func() bool {
 		w.mu.Lock()
@@ -133,7 +133,7 @@ func (w *watching) text() string {
 }
 
 // received returns what c receives, by a watch or a blocking Receive, until that ends.
-func received(t *testing.T, c *Conn, watched bool) (got string, err error) {
+func received(t *testing.T, c *Socket, watched bool) (got string, err error) {
 	t.Helper()
 	if watched {
 		w := collect(c, nil)
@@ -154,7 +154,7 @@ func received(t *testing.T, c *Conn, watched bool) (got string, err error) {
 
 // eachWay runs f for both kinds of sockets, read by a watch and by a goroutine, with one worker
 // and with two.
-func eachWay(t *testing.T, f func(t *testing.T, ls *Loops, network string, watched bool)) {
+func eachWay(t *testing.T, f func(t *testing.T, ls *Pollers, network string, watched bool)) {
 	for _, workers := range []int{1, 2} {
 		for _, network := range []string{"tcp", "unix"} {
 			name := network + map[int]string{1: "", 2: " with two workers"}[workers]
@@ -181,7 +181,7 @@ func waitState(t *testing.T, g *gate) {
 }
 
 // unread is how many bytes wait in the socket.
-func (c *Conn) unread(t *testing.T) (n int) {
+func (c *Socket) unread(t *testing.T) (n int) {
 	c.control(func(fd int) {
 		var err error
 		if n, err = unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil {
@@ -192,7 +192,7 @@ func (c *Conn) unread(t *testing.T) (n int) {
 }
 
 // bring writes b to the other side and waits until it is there.
-func bring(t *testing.T, c *Conn, other net.Conn, b string) {
+func bring(t *testing.T, c *Socket, other net.Conn, b string) {
 	t.Helper()
 	if _, err := other.Write([]byte(b)); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func bring(t *testing.T, c *Conn, other net.Conn, b string) {
 }
 
 // settle serves batches until all are watched and the queue is empty.
-func settle(t *testing.T, w *worker, conns ...*Conn) {
+func settle(t *testing.T, w *worker, conns ...*Socket) {
 	t.Helper()
 	eventually(t, "all are watched", func() bool {
 		w.serveBatch()

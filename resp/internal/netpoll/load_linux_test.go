@@ -107,7 +107,7 @@ func threadTime() time.Duration {
 
 // Workers start and rest as the load decides, and serve all the while.
 func TestWorkersStartAndRest(t *testing.T) {
-	ls := NewLoops()
+	ls := NewPollers()
 	defer ls.Close()
 	c, other := adopted(t, ls, "tcp")
 	ls.mu.Lock()
@@ -163,7 +163,7 @@ func TestLoadStartsWorker(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("one processor")
 	}
-	ls := NewLoops()
+	ls := NewPollers()
 	defer ls.Close()
 	for range 4 {
 		c, other := adopted(t, ls, "tcp")

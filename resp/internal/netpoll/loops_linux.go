@@ -20,9 +20,9 @@ import (
 // happens (EPOLLET), so a socket without a waiter costs no time.
 const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 
-// Loops watch sockets and serve the ready ones. NewLoops makes them. Safe for concurrent
+// Pollers watch sockets and serve the ready ones. NewPollers makes them. Safe for concurrent
 // use.
-type Loops struct {
+type Pollers struct {
 	afterBatch atomic.Pointer[func()]
 	set        int           // the epoll set, which all workers share
 	nudge      int           // an eventfd in the set, never read; a write to it makes a parked worker look
@@ -30,35 +30,35 @@ type Loops struct {
 	wg         sync.WaitGroup
 
 	mu      sync.Mutex // taken after that of a gate
-	conns   []*Conn    // by descriptor
-	ready   []*Conn    // the queue; a Conn is in it at most once, in gateRunning
+	conns   []*Socket  // by descriptor
+	ready   []*Socket  // the queue; a Socket is in it at most once, in gateRunning
 	workers []*worker  // nil: it rests
 	awake   int        // how many workers look at ready again before they park
 	load    load
 	closed  bool
 }
 
-// NewLoops returns loops without a socket; they start with the first.
-func NewLoops() *Loops {
+// NewPollers returns loops without a socket; they start with the first.
+func NewPollers() *Pollers {
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{set: -1, nudge: -1, workers: make([]*worker, most),
+	return &Pollers{set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
 
 // AfterBatch sets the function that a worker calls after each batch of sockets that it has served:
 // it may write there, at once, all that their callbacks have queued. Several workers may call it at
 // a time. It must neither block nor panic.
-func (ls *Loops) AfterBatch(f func()) { ls.afterBatch.Store(&f) }
+func (ls *Pollers) AfterBatch(f func()) { ls.afterBatch.Store(&f) }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
-// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Conn is to
+// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Socket is to
 // be used in its place.
-func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
+func (ls *Pollers) Adopt(c net.Conn) (*Socket, bool) {
 	fd, err := dup(c)
 	if err != nil {
 		return nil, false
 	}
-	k := &Conn{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
+	k := &Socket{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
 	k.in.ready = true             // it was not tried
 	k.untilEmpty.Store(!isTCP(c)) // a read of a Unix socket also ends where descriptors were passed
 	if err := ls.add(k); err != nil {
@@ -70,7 +70,7 @@ func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 }
 
 // add watches c from now on.
-func (ls *Loops) add(c *Conn) error {
+func (ls *Pollers) add(c *Socket) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if err := ls.openLocked(); err != nil {
@@ -94,7 +94,7 @@ func epollAdd(set, fd int, events uint32) error {
 }
 
 // forget is called before a descriptor is closed, which takes it out of the set.
-func (ls *Loops) forget(fd int) {
+func (ls *Pollers) forget(fd int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.conns[fd] = nil
@@ -103,10 +103,10 @@ func (ls *Loops) forget(fd int) {
 // Yield makes the workers that run return to the scheduler soon. A callback that wakes a
 // goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
 // for goroutines that the package wakes itself, ended callbacks included.
-func (ls *Loops) Yield() { ls.woken.Add(1) }
+func (ls *Pollers) Yield() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.
-func (ls *Loops) Close() {
+func (ls *Pollers) Close() {
 	ls.mu.Lock()
 	ls.closed = true
 	workers := slices.Clone(ls.workers)
@@ -126,7 +126,7 @@ func (ls *Loops) Close() {
 }
 
 // openLocked makes the epoll set, the first time.
-func (ls *Loops) openLocked() error {
+func (ls *Pollers) openLocked() error {
 	switch {
 	case ls.closed:
 		return net.ErrClosed
@@ -148,7 +148,7 @@ func (ls *Loops) openLocked() error {
 
 // startLocked starts the workers that should run and do not. Each has its own descriptor of the
 // epoll set, because the runtime's poller takes a descriptor only once.
-func (ls *Loops) startLocked() error {
+func (ls *Pollers) startLocked() error {
 	for i := range ls.load.active {
 		if ls.workers[i] != nil || ls.closed {
 			continue
@@ -164,7 +164,7 @@ func (ls *Loops) startLocked() error {
 }
 
 // enqueue puts c at the end of the queue, and makes a worker look if none is awake.
-func (ls *Loops) enqueue(c *Conn) {
+func (ls *Pollers) enqueue(c *Socket) {
 	ls.mu.Lock()
 	ls.ready = append(ls.ready, c)
 	asleep := ls.awake == 0
@@ -175,7 +175,7 @@ func (ls *Loops) enqueue(c *Conn) {
 }
 
 // wake makes the set ready, so that the runtime's poller wakes a parked worker.
-func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
+func (ls *Pollers) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
 
 // nudgeBytes is the number 1 in the form that an eventfd takes.
 var nudgeBytes = binary.NativeEndian.AppendUint64(nil, 1)
@@ -186,14 +186,14 @@ const (
 	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
 
-// worker is one goroutine that serves the sockets of Loops.
+// worker is one goroutine that serves the sockets of Pollers.
 type worker struct {
-	loops   *Loops
+	loops   *Pollers
 	index   int      // among the workers
 	set     *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
 	events  [eventsAtOnce]unix.EpollEvent
-	batch   []*Conn // the sockets that are served next
-	batches int     // for tests
+	batch   []*Socket // the sockets that are served next
+	batches int       // for tests
 }
 
 // run works until the set is closed or the worker rests.
@@ -285,7 +285,7 @@ func (w *worker) look() (found int) {
 		return 0
 	}
 	for _, e := range w.events[:n] {
-		var c *Conn // nil: closed since. Or another socket by now, to which the event does no harm.
+		var c *Socket // nil: closed since. Or another socket by now, to which the event does no harm.
 		ls.mu.Lock()
 		if int(e.Fd) < len(ls.conns) {
 			c = ls.conns[e.Fd]

@@ -11,10 +11,10 @@ import (
 
 // manySockets returns loops that give way after each batch, and more sockets than one look finds,
 // each with a byte to read.
-func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net.Conn) {
+func manySockets(t *testing.T, use func(other net.Conn)) (*Pollers, *worker, []net.Conn) {
 	t.Helper()
 	ls, w := handLoops(t)
-	var conns []*Conn
+	var conns []*Socket
 	var others []net.Conn
 	for range 4 * eventsAtOnce {
 		c, other := adopted(t, ls, "tcp")

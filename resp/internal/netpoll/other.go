@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// Loops watch plain sockets on Linux only. Here Adopt refuses every connection.
-type Loops struct{}
+// Pollers watch plain sockets on Linux only. Here Adopt refuses every connection.
+type Pollers struct{}
 
-// NewLoops returns loops without a socket.
-func NewLoops() *Loops { return &Loops{} }
+// NewPollers returns loops without a socket.
+func NewPollers() *Pollers { return &Pollers{} }
 
-// Adopt refuses c, so no method of Conn is ever called.
-func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
-func (*Loops) AfterBatch(func())              {}
-func (*Loops) Yield()                         {}
-func (*Loops) Close()                         {}
+// Adopt refuses c, so no method of Socket is ever called.
+func (*Pollers) Adopt(c net.Conn) (*Socket, bool) { return nil, false }
+func (*Pollers) AfterBatch(func())                {}
+func (*Pollers) Yield()                           {}
+func (*Pollers) Close()                           {}
 
-// Conn is a socket that Loops watches. There is none on this system.
-type Conn struct{ net.Conn }
+// Socket is a socket that Pollers watches. There is none on this system.
+type Socket struct{ net.Conn }
 
-func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
-func (*Conn) TryRead(*Buffer) (n int, err error)  { return 0, errors.ErrUnsupported }
-func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
-func (*Conn) Requeue()                            {}
-func (*Conn) Watch(_ *Buffer, _ func() (stop bool), ended func(err error)) {
+func (*Socket) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
+func (*Socket) TryRead(*Buffer) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Socket) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Socket) Requeue()                            {}
+func (*Socket) Watch(_ *Buffer, _ func() (stop bool), ended func(err error)) {
 	ended(errors.ErrUnsupported)
 }
 
-func receive(*Conn, *Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
+func receive(*Socket, *Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
 
 // Unread is false: no loop reads sockets on this system.
 func Unread(net.Conn) bool { return false }

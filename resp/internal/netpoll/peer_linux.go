@@ -17,7 +17,7 @@ const deliveryTime = 200 * time.Millisecond
 // none.
 func control(c net.Conn, f func(fd int)) error {
 	switch c := Underlying(c).(type) {
-	case *Conn:
+	case *Socket:
 		return c.control(f)
 	case syscall.Conn:
 		raw, err := c.SyscallConn()

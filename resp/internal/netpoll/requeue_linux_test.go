@@ -95,7 +95,7 @@ func TestRequeueAndEnd(t *testing.T) {
 
 // A watch that is never served, because the loops are closed, ends all the same.
 func TestRequeueAndCloseLoops(t *testing.T) {
-	ls := NewLoops()
+	ls := NewPollers()
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}

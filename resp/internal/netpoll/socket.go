@@ -13,7 +13,7 @@ const waitSize = 4 << 10
 // It reads into little memory. It reads into that of x only after a full read, when more bytes are
 // likely to be there.
 func Receive(conn net.Conn, x *Buffer, received func() (stop bool)) error {
-	if c, adopted := conn.(*Conn); adopted {
+	if c, adopted := conn.(*Socket); adopted {
 		return receive(c, x, received)
 	}
 	defer x.Release()

@@ -24,9 +24,9 @@ func pattern(from, n int) []byte {
 	return b
 }
 
-// wildReader reads a Conn in all ways in turn, and goes on after each interruption.
+// wildReader reads a Socket in all ways in turn, and goes on after each interruption.
 type wildReader struct {
-	c      *Conn
+	c      *Socket
 	random *rand.Rand
 	buf    Buffer
 	read   int
@@ -119,7 +119,7 @@ func TestSocketsUnderFire(t *testing.T) {
 }
 
 // dialAdopted returns both sides of a connection over ln, the accepted one watched by ls.
-func dialAdopted(ls *Loops, ln net.Listener) (c *Conn, other net.Conn, err error) {
+func dialAdopted(ls *Pollers, ln net.Listener) (c *Socket, other net.Conn, err error) {
 	other, err = net.Dial(ln.Addr().Network(), ln.Addr().String())
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func dialAdopted(ls *Loops, ln net.Listener) (c *Conn, other net.Conn, err error
 }
 
 // underFire sends both ways over one connection and interrupts, closes or resets it meanwhile.
-func underFire(t *testing.T, ls *Loops, ln net.Listener, random *rand.Rand) {
+func underFire(t *testing.T, ls *Pollers, ln net.Listener, random *rand.Rand) {
 	c, other, err := dialAdopted(ls, ln)
 	if err != nil {
 		t.Error(err)
@@ -220,7 +220,7 @@ func readPattern(c net.Conn) (read int, err error) {
 }
 
 // interruptWildly sets deadlines, and perhaps closes c, until stop.
-func interruptWildly(c *Conn, random *rand.Rand, closes bool, stop chan struct{}) {
+func interruptWildly(c *Socket, random *rand.Rand, closes bool, stop chan struct{}) {
 	tick := time.NewTicker(50 * time.Microsecond)
 	defer tick.Stop()
 	for i := 0; ; i++ {

@@ -20,7 +20,7 @@ const (
 	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
 )
 
-// gate is one direction of a Conn. A goroutine or a loop waits at it until the socket is ready,
+// gate is one direction of a Socket. A goroutine or a loop waits at it until the socket is ready,
 // the deadline passes or the socket is closed. Safe for concurrent use.
 type gate struct {
 	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
@@ -56,7 +56,7 @@ func (g *gate) waitUnlock() error {
 }
 
 // endUnlock ends the waiting at g, or the watch with err. It unlocks mu.
-func (c *Conn) endUnlock(g *gate, err error) {
+func (c *Socket) endUnlock(g *gate, err error) {
 	state := g.state
 	g.state = gateIdle
 	if state == gateWaiting {
@@ -76,7 +76,7 @@ func (c *Conn) endUnlock(g *gate, err error) {
 }
 
 // failUnlock makes the gate refuse everything because of err. It unlocks mu.
-func (c *Conn) failUnlock(g *gate, err error) {
+func (c *Socket) failUnlock(g *gate, err error) {
 	g.err = err
 	g.stopTimerLocked()
 	if g.state == gateRunning { // the worker sees to the end
@@ -86,7 +86,7 @@ func (c *Conn) failUnlock(g *gate, err error) {
 	c.endUnlock(g, err)
 }
 
-func (c *Conn) setDeadline(g *gate, t time.Time) error {
+func (c *Socket) setDeadline(g *gate, t time.Time) error {
 	g.mu.Lock()
 	if g.err == net.ErrClosed {
 		g.mu.Unlock()
@@ -116,7 +116,7 @@ func (g *gate) stopTimerLocked() {
 }
 
 // expire is called by the timer. The variable timer is set under mu.
-func (c *Conn) expire(g *gate, timer **time.Timer) {
+func (c *Socket) expire(g *gate, timer **time.Timer) {
 	g.mu.Lock()
 	if g.timer != *timer { // the deadline was set anew
 		g.mu.Unlock()
@@ -125,8 +125,8 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 	c.failUnlock(g, os.ErrDeadlineExceeded)
 }
 
-// watch says how the loop processes the bytes of a Conn. In gateRunning it belongs to the worker
-// that has the Conn in hand, otherwise to the holder of in.mu. The field again needs in.mu in any
+// watch says how the loop processes the bytes of a Socket. In gateRunning it belongs to the worker
+// that has the Socket in hand, otherwise to the holder of in.mu. The field again needs in.mu in any
 // case.
 type watch struct {
 	buf      *Buffer
@@ -146,12 +146,12 @@ type watch struct {
 //   - c has another reader or watch already.
 //
 // Then ended is called, exactly once, and buf belongs to the caller again. It is called by the
-// worker, by the timer of the deadline, by the goroutine that closes c or the Loops or sets a
+// worker, by the timer of the deadline, by the goroutine that closes c or the Pollers or sets a
 // deadline in the past, or by Watch itself before it returns. It must not block either. It may
 // call Watch again.
 //
 // While c is watched, buf belongs to the loop and only received may touch it.
-func (c *Conn) Watch(buf *Buffer, received func() (stop bool), ended func(err error)) {
+func (c *Socket) Watch(buf *Buffer, received func() (stop bool), ended func(err error)) {
 	c.in.mu.Lock()
 	if err := c.in.freeLocked(); err != nil {
 		c.in.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *Conn) Watch(buf *Buffer, received func() (stop bool), ended func(err er
 
 // Requeue makes the loop call received again even if it has read no more bytes. It calls received
 // before the watch ends with the end of the input. If c is not watched, Requeue has no effect.
-func (c *Conn) Requeue() {
+func (c *Socket) Requeue() {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
 	switch c.in.state {
@@ -178,7 +178,7 @@ func (c *Conn) Requeue() {
 }
 
 // event notes what happened to the socket, and puts it into the queue if it is watched.
-func (c *Conn) event(events uint32) {
+func (c *Socket) event(events uint32) {
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
 		c.untilEmpty.Store(true)
 	}
@@ -205,8 +205,8 @@ func (c *Conn) event(events uint32) {
 
 // fill is called by the worker that took c from the queue, before handle. It reads once, or nothing
 // after Requeue: received is then called without new bytes. some is false if received must not be
-// called: the Conn is then watched again, or its watch has ended.
-func (c *Conn) fill() (some bool) {
+// called: the Socket is then watched again, or its watch has ended.
+func (c *Socket) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {
 		c.watch.again = false
@@ -224,7 +224,7 @@ func (c *Conn) fill() (some bool) {
 }
 
 // handle calls received with the bytes that fill has read.
-func (c *Conn) handle() {
+func (c *Socket) handle() {
 	stop, err := callReceived(c.watch.received)
 	c.in.mu.Lock()
 	if !stop && c.in.err != nil {
@@ -245,7 +245,7 @@ func callReceived(received func() (stop bool)) (stop bool, err error) {
 
 // endOrWatchUnlock ends the watch with err if stop is set. Otherwise c is watched on; if there may be
 // more to read, it joins the end of the queue at once. It unlocks in.mu.
-func (c *Conn) endOrWatchUnlock(stop bool, err error) {
+func (c *Socket) endOrWatchUnlock(stop bool, err error) {
 	c.watch.buf.Release()
 	if stop {
 		c.endUnlock(&c.in, err)

@@ -27,13 +27,13 @@ func (a *answers) interrupt() {
 	}
 }
 
-// verdict is the fate of a frame.
-type verdict uint8
+// frameFate is the fate of a frame.
+type frameFate uint8
 
 const (
-	pass   verdict = iota // the client gets it
-	remove                // it is an answer to a query
-	wait                  // more bytes are needed to decide
+	pass   frameFate = iota // the client gets it
+	remove                  // it is an answer to a query
+	wait                    // more bytes are needed to decide
 )
 
 // line returns the line at the front of b with its end; nil if it is not complete. long: it is too
@@ -49,7 +49,7 @@ func line(b []byte) (text []byte, long bool) {
 // judge decides about the frame that begins with b, or if nested is set about an element of one,
 // while q is pending. If n is positive, the first n bytes are removed at once; otherwise the frame
 // is. answered is the number of the query whose answers are complete with it; 0: none.
-func (a *answers) judge(qs *queries, q *query, b []byte, nested bool) (v verdict, n int, answered uint64) {
+func (a *answers) judge(qs *queries, q *query, b []byte, nested bool) (v frameFate, n int, answered uint64) {
 	if b[0] == '-' {
 		text, long := line(b)
 		if text == nil && !long {
@@ -71,7 +71,7 @@ func (a *answers) judge(qs *queries, q *query, b []byte, nested bool) (v verdict
 
 // judgeOpen decides about a frame after the opening marker: it is an answer unless it is a message
 // or a line of MONITOR.
-func judgeOpen(qs *queries, q *query, b []byte) (v verdict, n int) {
+func judgeOpen(qs *queries, q *query, b []byte) (v frameFate, n int) {
 	switch {
 	case b[0] == '>':
 		return pass, 0
@@ -90,7 +90,7 @@ func judgeOpen(qs *queries, q *query, b []byte) (v verdict, n int) {
 // judgeMonitored decides about a line of MONITOR. Lines that show the query are removed.
 //
 //	< +1700000000.123456 [0 127.0.0.1:51234] "HELLO"\r\n
-func judgeMonitored(qs *queries, q *query, b []byte) (v verdict, n int) {
+func judgeMonitored(qs *queries, q *query, b []byte) (v frameFate, n int) {
 	text, long := line(b)
 	if text == nil && !long {
 		return wait, 0
@@ -142,7 +142,7 @@ func (a *answers) complete(qs *queries, q *query, number uint64) uint64 {
 
 // refused looks for the answers of an upstream that wants a login first, at the front of b: it
 // refuses each request of the query with -NOAUTH, except HELLO's marker.
-func (a *answers) refused(qs *queries, q *query, b []byte) (v verdict, n int, answered uint64) {
+func (a *answers) refused(qs *queries, q *query, b []byte) (v frameFate, n int, answered uint64) {
 	if q.lines == 0 {
 		return pass, 0, 0
 	}

@@ -14,7 +14,7 @@ func TestJudge(t *testing.T) {
 		stage    answersStage
 		nested   bool
 		frame    string
-		want     verdict
+		want     frameFate
 		atOnce   bool // all of frame is removed at once
 		answered uint64
 		then     answersStage

@@ -61,7 +61,7 @@ var noteCases = []struct {
 }
 
 // note gives a command to c as the pump does, and returns its kind and effect.
-func note(t *testing.T, c *Conn, command string, inline bool) (kind scan.Kind, effect Effect) {
+func note(t *testing.T, c *Conn, command string, inline bool) (kind scan.CommandKind, effect Effect) {
 	t.Helper()
 	argv := strings.Fields(command)
 	b := []byte(command + "\r\n")
@@ -87,7 +87,7 @@ func note(t *testing.T, c *Conn, command string, inline bool) (kind scan.Kind, e
 }
 
 // effectOf returns the effect that the command must have.
-func effectOf(kind scan.Kind, command string) Effect {
+func effectOf(kind scan.CommandKind, command string) Effect {
 	switch {
 	case kind == scan.KindReplication || kind == scan.KindUnclear || strings.HasPrefix(command, "SCRIPT DEBUG yes"):
 		return EffectOpaque

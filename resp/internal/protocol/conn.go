@@ -2,7 +2,7 @@
 //
 // A [Conn] follows the requests that a client sends and the replies that the upstream gives, and
 // says whether the next lock command runs, is forwarded or is dropped, or whether the upstream
-// must be asked first. A [Reader] counts the replies and removes the answers to our own queries.
+// must be asked first. A [ReplyReader] counts the replies and removes the answers to our own queries.
 // The package reads bytes and returns bytes; it knows no sockets, clocks or goroutines.
 package protocol
 
@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // Conn is one connection to the upstream. The pump forwards requests and asks; the copier, through
-// a Reader, counts replies and finds answers. Methods are the pump's unless they say otherwise.
+// a ReplyReader, counts replies and finds answers. Methods are the pump's unless they say otherwise.
 type Conn struct {
 	options Options
 
@@ -65,10 +65,10 @@ type Conn struct {
 	silentSince  uint64  // replies received when the upstream was found silent; valid with repliesOff
 	withoutHello bool    // the upstream does not know a bare HELLO
 
-	Counts
+	ReplyCounts
 	resp3   atomic.Bool // see RESP3
 	queries queries
-	edits   chan *edit // the pump sends, the Reader receives; nil without hints
+	edits   chan *edit // the pump sends, the ReplyReader receives; nil without hints
 }
 
 // Init prepares a Conn before the upstream is dialled.

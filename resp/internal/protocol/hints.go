@@ -95,7 +95,7 @@ type editor struct {
 
 // edits reports whether the frame at hand is the reply that is changed next, after so many
 // replies.
-func (r *Reader) edits(received uint64) bool {
+func (r *ReplyReader) edits(received uint64) bool {
 	d := &r.editor
 	if d.next == nil && len(r.conn.edits) > 0 {
 		*d = editor{next: <-r.conn.edits}
@@ -108,7 +108,7 @@ func (r *Reader) edits(received uint64) bool {
 
 // rewrite reads a piece of the reply that is changed, or a frame before it. It returns the Part
 // that ends with a change, and whether it has read anything.
-func (r *Reader) rewrite(s *split) (changed *Part, read bool) {
+func (r *ReplyReader) rewrite(s *split) (changed *Part, read bool) {
 	b, e := s.b[s.at:], r.editor.next
 	inside := r.frames.Inside()
 	if inside && r.frames.First == '>' || !inside && b[0] == '>' {
@@ -140,7 +140,7 @@ func (r *Reader) rewrite(s *split) (changed *Part, read bool) {
 
 // change returns the replacement of the line at the front of b; nil: the line passes. An error and
 // +QUEUED end the edit.
-func (r *Reader) change(b []byte, inside bool) (out []byte, v verdict) {
+func (r *ReplyReader) change(b []byte, inside bool) (out []byte, v frameFate) {
 	d, e := &r.editor, r.editor.next
 	if !r.frames.AtElement() {
 		return nil, pass

@@ -285,10 +285,10 @@ func newAsked() *queries {
 // older makes the names in text those of the question before.
 func older(text string) string { return strings.ReplaceAll(text, "{", "{older ") }
 
-// hearing is a Reader with its client. It replaces the copier.
+// hearing is a ReplyReader with its client. It replaces the copier.
 type hearing struct {
 	conn    Conn
-	reader  Reader
+	reader  ReplyReader
 	in      []byte
 	client  []byte   // the bytes the client has got
 	between bool     // they end between two frames

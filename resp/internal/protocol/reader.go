@@ -6,18 +6,18 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Reader reads the upstream's bytes: it counts the replies, and removes the answers to queries. It
+// ReplyReader reads the upstream's bytes: it counts the replies, and removes the answers to queries. It
 // is the copier's. It keeps no bytes: an incomplete header, or the beginning of a possible marker,
 // comes again with the next bytes.
-type Reader struct {
+type ReplyReader struct {
 	conn    *Conn
 	frames  scan.Replies
 	answers answers
 	editor  editor
 }
 
-// NewReader returns a Reader for the upstream's bytes of c.
-func NewReader(c *Conn) Reader { return Reader{conn: c} }
+// NewReader returns a ReplyReader for the upstream's bytes of c.
+func NewReader(c *Conn) ReplyReader { return ReplyReader{conn: c} }
 
 // Part describes the front of the bytes that Split was given.
 type Part struct {
@@ -41,7 +41,7 @@ type split struct {
 }
 
 // Split reads the front of b.
-func (r *Reader) Split(b []byte) Part {
+func (r *ReplyReader) Split(b []byte) Part {
 	s := split{b: b, received: r.conn.received.Load()}
 	for s.at < len(b) && !r.frames.Broken() {
 		q := r.conn.queries.pending.Load()
@@ -71,7 +71,7 @@ func (r *Reader) Split(b []byte) Part {
 
 // next reads a piece: replies of the usual kinds, a frame, with asked set a part of one. It reports
 // whether it has read anything. changed is not nil if the piece ends with a change.
-func (r *Reader) next(s *split, asked bool) (changed *Part, read bool) {
+func (r *ReplyReader) next(s *split, asked bool) (changed *Part, read bool) {
 	if r.conn.edits != nil && r.edits(s.received) {
 		return r.rewrite(s)
 	}
@@ -82,7 +82,7 @@ func (r *Reader) next(s *split, asked bool) (changed *Part, read bool) {
 }
 
 // passScalars reads whole replies of the usual kinds.
-func (r *Reader) passScalars(s *split) bool {
+func (r *ReplyReader) passScalars(s *split) bool {
 	n, replies := r.frames.PassScalars(s.b[s.at:])
 	if n == 0 {
 		return false
@@ -95,7 +95,7 @@ func (r *Reader) passScalars(s *split) bool {
 
 // frame reads on to the end of a frame, or of the bytes; with step set to the end of an element.
 // It reports whether it has read any.
-func (r *Reader) frame(s *split, step bool) bool {
+func (r *ReplyReader) frame(s *split, step bool) bool {
 	read := r.frames.Next
 	if step {
 		read = r.frames.Step
@@ -123,7 +123,7 @@ func (r *Reader) frame(s *split, step bool) bool {
 //
 // A marker among the elements of a frame shows that the frame has fewer elements than its header
 // says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
-func (r *Reader) remove(s *split, n int, answered uint64) Part {
+func (r *ReplyReader) remove(s *split, n int, answered uint64) Part {
 	r.frames = scan.Replies{}
 	r.answers.interrupt()
 	if n == 0 {
@@ -136,29 +136,29 @@ func (r *Reader) remove(s *split, n int, answered uint64) Part {
 	return Part{From: s.from, To: s.at, Boundary: s.at - s.from, Used: s.at + n, Removed: true, Answered: answered}
 }
 
-// Counts match an upstream's replies with the requests that were forwarded. The methods are safe
+// ReplyCounts match an upstream's replies with the requests that were forwarded. The methods are safe
 // for concurrent use.
-type Counts struct {
+type ReplyCounts struct {
 	sent     atomic.Uint64 // replies expected to all forwarded requests; set by the pump
 	received atomic.Uint64 // replies counted; set by the copier
 	garbled  atomic.Bool   // frame boundaries are lost; set by the copier, or by the pump
 }
 
 // Sent returns how many replies are expected to all forwarded requests.
-func (c *Counts) Sent() uint64 { return c.sent.Load() }
+func (c *ReplyCounts) Sent() uint64 { return c.sent.Load() }
 
 // Received returns how many replies have come.
-func (c *Counts) Received() uint64 { return c.received.Load() }
+func (c *ReplyCounts) Received() uint64 { return c.received.Load() }
 
 // Expect counts n more replies to come. Only the pump calls it.
-func (c *Counts) Expect(n uint64) { c.sent.Add(n) }
+func (c *ReplyCounts) Expect(n uint64) { c.sent.Add(n) }
 
 // AllAnswered reports whether as many replies have come as were expected.
-func (c *Counts) AllAnswered() bool { return c.sent.Load() <= c.received.Load() }
+func (c *ReplyCounts) AllAnswered() bool { return c.sent.Load() <= c.received.Load() }
 
 // Garbled reports whether frame boundaries are lost, so that replies cannot be counted.
-func (c *Counts) Garbled() bool { return c.garbled.Load() }
+func (c *ReplyCounts) Garbled() bool { return c.garbled.Load() }
 
 // SetGarbled makes Decide return Forward, because frame boundaries are lost. It reports
 // whether this call is the first. The copier calls it and, on a server with Judge, the pump.
-func (c *Counts) SetGarbled() (first bool) { return !c.garbled.Swap(true) }
+func (c *ReplyCounts) SetGarbled() (first bool) { return !c.garbled.Swap(true) }

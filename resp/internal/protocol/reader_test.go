@@ -79,7 +79,7 @@ func TestAllAnswered(t *testing.T) {
 		{"more have come", 3, 4, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var c Counts
+			var c ReplyCounts
 			c.Expect(tt.sent)
 			c.received.Store(tt.received)
 			if got := c.AllAnswered(); got != tt.want {
@@ -91,7 +91,7 @@ func TestAllAnswered(t *testing.T) {
 
 // TestSetGarbled: one caller, the first, reports the loss.
 func TestSetGarbled(t *testing.T) {
-	var c Counts
+	var c ReplyCounts
 	before, first, second := c.Garbled(), c.SetGarbled(), c.SetGarbled()
 	if before || !first || second || !c.Garbled() {
 		t.Errorf("garbled %v, then first %v, first %v, garbled %v", before, first, second, c.Garbled())

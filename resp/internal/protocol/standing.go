@@ -14,18 +14,18 @@ type Standing struct {
 	Asked     bool // the upstream was asked on this connection
 	LoggedIn  bool // with AUTH, when it was dialled, or as a user who needs no password
 	RESP3     bool // the upstream answers in RESP3; otherwise in RESP2, or it did not say
-	Mode      Mode
+	Mode      ConnMode
 	User      string // the user who is logged in; empty: unknown
 	WhyNoUser string // the upstream's answer if that has no user
 }
 
-// Mode says which commands the upstream runs at once.
-type Mode uint8
+// ConnMode says which commands the upstream runs at once.
+type ConnMode uint8
 
 const (
-	ModeNormal      Mode = iota // all
-	ModeTransaction             // inside MULTI: it queues them
-	ModeSubscribed              // RESP2 with subscriptions: it refuses ordinary commands
+	ModeNormal      ConnMode = iota // all
+	ModeTransaction                 // inside MULTI: it queues them
+	ModeSubscribed                  // RESP2 with subscriptions: it refuses ordinary commands
 )
 
 // readStanding reads the upstream's answers to a full query: to HELLO, or to PING if withoutHello

@@ -6,37 +6,37 @@ import (
 	"lockproxy/stat"
 )
 
-// Kind classifies requests by their effect on the standing of a connection. Nearly all commands
+// CommandKind classifies requests by their effect on the standing of a connection. Nearly all commands
 // are KindPlain: each has one reply of its own and does not change the standing.
-type Kind uint8
+type CommandKind uint8
 
 const (
-	KindPlain       Kind = iota
-	KindLock             // a lock command: the proxy runs it, and forwards it only where it can insert no reply
-	KindLogin            // AUTH: who is logged in
-	KindHello            // HELLO: likewise, and which protocol
-	KindReset            // RESET
-	KindMulti            // MULTI
-	KindExec             // EXEC, DISCARD: the end of a transaction
-	KindSubscribe        // the SUBSCRIBE family: answered by any number of frames
-	KindMonitor          // MONITOR: frames without a request
-	KindClient           // CLIENT: of interest is CLIENT REPLY
-	KindScript           // SCRIPT: of interest is SCRIPT DEBUG
-	KindCommand          // COMMAND: its reply may get the lock commands
-	KindDebug            // DEBUG: may send frames of any kind
-	KindBlocking         // BLPOP and the like: may wait for another client before it is answered
-	KindStream           // XREAD, XREADGROUP: likewise with BLOCK
-	KindReplication      // SYNC, PSYNC, REPLCONF: a replica speaks, and later bytes are not requests and replies
-	KindQuit             // QUIT
-	KindHTTP             // POST, Host: a browser was led here, and Redis closes
-	KindUnclear          // one of these names followed by a zero byte: only the upstream knows
+	KindPlain       CommandKind = iota
+	KindLock                    // a lock command: the proxy runs it, and forwards it only where it can insert no reply
+	KindLogin                   // AUTH: who is logged in
+	KindHello                   // HELLO: likewise, and which protocol
+	KindReset                   // RESET
+	KindMulti                   // MULTI
+	KindExec                    // EXEC, DISCARD: the end of a transaction
+	KindSubscribe               // the SUBSCRIBE family: answered by any number of frames
+	KindMonitor                 // MONITOR: frames without a request
+	KindClient                  // CLIENT: of interest is CLIENT REPLY
+	KindScript                  // SCRIPT: of interest is SCRIPT DEBUG
+	KindCommand                 // COMMAND: its reply may get the lock commands
+	KindDebug                   // DEBUG: may send frames of any kind
+	KindBlocking                // BLPOP and the like: may wait for another client before it is answered
+	KindStream                  // XREAD, XREADGROUP: likewise with BLOCK
+	KindReplication             // SYNC, PSYNC, REPLCONF: a replica speaks, and later bytes are not requests and replies
+	KindQuit                    // QUIT
+	KindHTTP                    // POST, Host: a browser was led here, and Redis closes
+	KindUnclear                 // one of these names followed by a zero byte: only the upstream knows
 )
 
 // longestName is the length of the longest command name that has a kind of its own: PUNSUBSCRIBE.
 const longestName = 12
 
 // kinds has the names that are not KindPlain.
-var kinds = withLockCommands(map[string]Kind{
+var kinds = withLockCommands(map[string]CommandKind{
 	"auth": KindLogin, "hello": KindHello, "reset": KindReset,
 	"multi": KindMulti, "exec": KindExec, "discard": KindExec,
 	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
@@ -51,7 +51,7 @@ var kinds = withLockCommands(map[string]Kind{
 	"quit": KindQuit, "post": KindHTTP, "host:": KindHTTP,
 })
 
-func withLockCommands(kinds map[string]Kind) map[string]Kind {
+func withLockCommands(kinds map[string]CommandKind) map[string]CommandKind {
 	for _, c := range stat.Commands {
 		kinds[c.Name] = KindLock
 	}
@@ -75,7 +75,7 @@ const shortestName = 4
 //
 // Redis looks names up in a hash table, and compares them like C strings, up to a zero byte. So a
 // name like "auth\x0042" is AUTH if both have the same place in the table.
-func Classify(name []byte) Kind {
+func Classify(name []byte) CommandKind {
 	if len(name) < shortestName || notableLengths[name[0]&31] == 0 {
 		return KindPlain
 	}
@@ -94,7 +94,7 @@ func Classify(name []byte) Kind {
 }
 
 // kindOf looks name up in kinds.
-func kindOf(name []byte) Kind {
+func kindOf(name []byte) CommandKind {
 	if notableLengths[name[0]&31]&(1<<len(name)) == 0 {
 		return KindPlain
 	}

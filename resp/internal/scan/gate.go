@@ -26,8 +26,8 @@ const (
 // more can be held back.
 type Judge func(argv [][]byte, total int, full bool) Verdict
 
-// gate holds each request back until it is judged.
-type gate struct {
+// requestGate holds each request back until it is judged.
+type requestGate struct {
 	judge  Judge
 	absent func() bool // see Guard
 
@@ -51,7 +51,7 @@ type extent struct{ from, to int }
 // returned and Collect reads the request, whose Kind is not KindLock then. Call Guard before
 // anything is read.
 func (q *Requests) Guard(judge Judge, absent func() bool) {
-	q.gate = &gate{judge: judge, absent: absent}
+	q.gate = &requestGate{judge: judge, absent: absent}
 }
 
 // WholeOwn reports whether b begins with a request for the proxy that is complete and an array. If
@@ -68,7 +68,7 @@ func (q *Requests) WholeOwn(b []byte) bool {
 
 // admit judges the request at the front of b. Done: if n is 0, begin reads it; otherwise it was a
 // plain one of n bytes.
-func (q *Requests) admit(b []byte) (n int, ev Event) {
+func (q *Requests) admit(b []byte) (n int, ev Found) {
 	g := q.gate
 	if g.kept > gateIdle || len(q.Argv) > gateFew {
 		q.Argv = nil
@@ -112,7 +112,7 @@ func (q *Requests) admit(b []byte) (n int, ev Event) {
 
 // look reads on in the array at the front of b, and judges it. why is Redis' reason for refusing b,
 // or empty.
-func (g *gate) look(b []byte) (why string) {
+func (g *requestGate) look(b []byte) (why string) {
 	if g.verdict != Undecided {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (g *gate) look(b []byte) (why string) {
 }
 
 // readArgs reads the arguments that have come.
-func (g *gate) readArgs(b []byte) (why string) {
+func (g *requestGate) readArgs(b []byte) (why string) {
 	for !g.full && !g.whole() && g.read < len(b) {
 		if g.read >= gateMost {
 			g.full = true
@@ -164,13 +164,13 @@ func (g *gate) readArgs(b []byte) (why string) {
 }
 
 // whole reports whether all arguments were read.
-func (g *gate) whole() bool { return len(g.args) == g.count }
+func (g *requestGate) whole() bool { return len(g.args) == g.count }
 
 // arg returns argument i of the array at the front of b.
-func (g *gate) arg(b []byte, i int) []byte { return b[g.args[i].from:g.args[i].to] }
+func (g *requestGate) arg(b []byte, i int) []byte { return b[g.args[i].from:g.args[i].to] }
 
 // decide judges the array at the front of b by the arguments that were read.
-func (g *gate) decide(b []byte) Verdict {
+func (g *requestGate) decide(b []byte) Verdict {
 	if len(g.args) == 0 {
 		return Take // its name is too long
 	}
@@ -189,7 +189,7 @@ func (g *gate) decide(b []byte) Verdict {
 // decideOn judges a request of which some arguments are known. Redis ends names of commands at a
 // zero byte in some cases (see Classify), which no judge could know; and a debugger of scripts runs
 // commands of a form of its own.
-func (g *gate) decideOn(argv [][]byte, total int, full bool) Verdict {
+func (g *requestGate) decideOn(argv [][]byte, total int, full bool) Verdict {
 	kind := Classify(argv[0])
 	switch {
 	case kind == KindHTTP:
@@ -212,7 +212,7 @@ func (g *gate) decideOn(argv [][]byte, total int, full bool) Verdict {
 }
 
 // ownsLine judges an inline request. It reports whether Collect reads it, and sets its kind then.
-func (g *gate) ownsLine(q *Requests, argv [][]byte) bool {
+func (g *requestGate) ownsLine(q *Requests, argv [][]byte) bool {
 	for _, arg := range argv {
 		g.kept += len(arg)
 	}
@@ -224,7 +224,7 @@ func (g *gate) ownsLine(q *Requests, argv [][]byte) bool {
 }
 
 // collect keeps what b holds of the current argument, while there is room.
-func (g *gate) collect(q *Requests, b []byte) {
+func (g *requestGate) collect(q *Requests, b []byte) {
 	have := 0
 	if at := q.index(); at < len(q.Argv) {
 		have = len(q.Argv[at])
@@ -235,7 +235,7 @@ func (g *gate) collect(q *Requests, b []byte) {
 }
 
 // forget prepares for the next request.
-func (g *gate) forget() {
+func (g *requestGate) forget() {
 	if cap(g.args) > gateFew {
 		g.args, g.argv = nil, nil
 	}

@@ -140,7 +140,7 @@ func WholeLock(b []byte) bool { return len(b) > 0 && b[0] == '*' && wholeRequest
 
 // wholeRequest is the length of the request at the front of b, which begins with '*', if it is of
 // the given kind; 0 if that is not certain.
-func wholeRequest(b []byte, kind Kind) int {
+func wholeRequest(b []byte, kind CommandKind) int {
 	args, at := quickHeader(b)
 	for arg := range args {
 		if at >= len(b) || b[at] != '$' {

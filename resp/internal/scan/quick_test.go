@@ -44,7 +44,7 @@ func trail(in []byte, next func() int) (lines []string) {
 }
 
 // describe returns the line of an event.
-func describe(q *Requests, ev Event, at int) string {
+func describe(q *Requests, ev Found, at int) string {
 	var argv [][]byte
 	if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
 		argv = q.Argv

@@ -42,7 +42,7 @@ func cutAll(in []byte, next func() int) (c cut) {
 }
 
 // step gives b to the scanner once. It returns how much of b is dealt with.
-func (c *cut) step(q *Requests, b []byte) (n int, ev Event) {
+func (c *cut) step(q *Requests, b []byte) (n int, ev Found) {
 	if q.Collecting() {
 		n, ev = q.Collect(b)
 		switch ev {
@@ -149,7 +149,7 @@ func (r *reference) inline() (more bool) {
 }
 
 // size reads the header of an argument of a command of the given kind.
-func (r *reference) size(from int, kind Kind) (size int64, body int, more, wrong bool) {
+func (r *reference) size(from int, kind CommandKind) (size int64, body int, more, wrong bool) {
 	size, body, more, ok := r.line(from)
 	most := int64(math.MaxInt64 - 2)
 	if kind == KindLock {
@@ -221,7 +221,7 @@ func (r *reference) forward(next int) {
 
 // breakOff ends with an array of which the input has so many arguments, and bytes up to end that do
 // not have to be held back. A lock command, and a name, are held back.
-func (r *reference) breakOff(kind Kind, arguments, end int) (more bool) {
+func (r *reference) breakOff(kind CommandKind, arguments, end int) (more bool) {
 	if kind != KindLock && arguments > 0 {
 		r.forward(end)
 	}
@@ -390,7 +390,7 @@ func TestNotableArguments(t *testing.T) {
 // counts.
 func TestLimitedCount(t *testing.T) {
 	rest := strings.Repeat("$1\r\nx\r\n", 10)
-	for name, want := range map[string]Kind{"GET": KindPlain, "SUBSCRIBE": KindSubscribe, "LOCK": KindPlain} {
+	for name, want := range map[string]CommandKind{"GET": KindPlain, "SUBSCRIBE": KindSubscribe, "LOCK": KindPlain} {
 		q := Requests{Limited: func() bool { return true }}
 		if n, ev := q.Scan([]byte("*11\r\n")); n != 5 || ev != More || q.Between() {
 			t.Fatalf("%s: %d bytes pass, Event %d, between requests %v; want 5 and more to come", name, n, ev, q.Between())
@@ -411,7 +411,7 @@ func TestLimitedCount(t *testing.T) {
 // TestNamesWithZeroByte: they may be the command that they begin with, even if they are longer than
 // all such names.
 func TestNamesWithZeroByte(t *testing.T) {
-	for name, want := range map[string]Kind{
+	for name, want := range map[string]CommandKind{
 		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear,
 		"hello\x00" + strings.Repeat("x", 100): KindUnclear,
 		"GET\x00":                              KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain, "punsubscribex\x00": KindPlain,

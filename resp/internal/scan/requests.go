@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Event is why Requests.Scan or Requests.Collect returned.
-type Event uint8
+// Found is why Requests.Scan or Requests.Collect returned.
+type Found uint8
 
 const (
-	More      Event = iota // the rest of the bytes is not enough to go on
+	More      Found = iota // the rest of the bytes is not enough to go on
 	Notable                // a request of a kind of its own ended here
 	Own                    // the lock command that begins here is for the proxy: Collect reads it
 	Done                   // Collect: the request is complete, in Argv
@@ -60,28 +60,28 @@ type Requests struct {
 	Ended   int64    // requests that ended since the caller last set it to 0
 	Dropped int      // see Drop
 	Why     string   // Redis' words for what made it stop, empty if there are none
-	Kind    Kind
+	Kind    CommandKind
 	Broken  bool // Malformed came in a request whose beginning was forwarded
 	Cut     bool // arguments of the collected command, or parts of them, are not in Argv
 
-	place place
-	gate  *gate // nil: all requests but lock commands pass
-	left  int64 // arguments still to come, the current one included
-	body  int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
+	place position
+	gate  *requestGate // nil: all requests but lock commands pass
+	left  int64        // arguments still to come, the current one included
+	body  int64        // bytes of the current argument still to come, its line end included; 0: its header comes next
 }
 
-// place is the place of the next byte in a request.
-type place uint8
+// position is the place of the next byte in a request.
+type position uint8
 
 const (
-	between       place = iota // no request has begun
-	counted                    // the number of arguments has passed, the name has not begun
-	longName                   // the name is longer than all that have a kind: it is known when it has passed
-	arguments                  // in a request that is forwarded
-	lockBegins                 // Own was returned; Collect reads the command from its beginning
-	lockLine                   // the same; the command is an inline one, Dropped bytes long, and in Argv
-	lockArguments              // Collect has read the beginning
-	malformed                  // Malformed was returned
+	between       position = iota // no request has begun
+	counted                       // the number of arguments has passed, the name has not begun
+	longName                      // the name is longer than all that have a kind: it is known when it has passed
+	arguments                     // in a request that is forwarded
+	lockBegins                    // Own was returned; Collect reads the command from its beginning
+	lockLine                      // the same; the command is an inline one, Dropped bytes long, and in Argv
+	lockArguments                 // Collect has read the beginning
+	malformed                     // Malformed was returned
 )
 
 // Collecting reports whether the next bytes are for Collect: a lock command has begun.
@@ -92,7 +92,7 @@ func (q *Requests) Between() bool { return q.place == between || q.place == malf
 
 // Scan reads the front of b. The first n bytes must be forwarded, the rest is for the next call:
 // after More with more bytes, after Own through Collect.
-func (q *Requests) Scan(b []byte) (n int, ev Event) {
+func (q *Requests) Scan(b []byte) (n int, ev Found) {
 	i := 0
 	for {
 		switch {
@@ -124,7 +124,7 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 
 // next reads the requests at the front of b, which are whole, or the start of one. Done: n bytes may
 // pass.
-func (q *Requests) next(b []byte) (n int, ev Event) {
+func (q *Requests) next(b []byte) (n int, ev Found) {
 	if q.gate != nil {
 		if n, ev = q.admit(b); n > 0 || ev != Done {
 			return n, ev
@@ -153,7 +153,7 @@ func (q *Requests) skipBody(b []byte) int {
 func (q *Requests) index() int { return int(q.Args - q.left) }
 
 // keeps returns how many arguments are kept of a notable request in the array form.
-func (k Kind) keeps() int {
+func (k CommandKind) keeps() int {
 	switch k {
 	case KindClient, KindScript:
 		return keepNotable
@@ -166,7 +166,7 @@ func (k Kind) keeps() int {
 }
 
 // keepsOfArg returns how many bytes are kept of each of them.
-func (k Kind) keepsOfArg() int {
+func (k CommandKind) keepsOfArg() int {
 	if k == KindCommand {
 		return keepCommandArg
 	}
@@ -246,7 +246,7 @@ func (q *Requests) argEnded() bool {
 }
 
 // begin reads the start of a request up to its name. Done: n bytes of it may pass.
-func (q *Requests) begin(b []byte) (n int, ev Event) {
+func (q *Requests) begin(b []byte) (n int, ev Found) {
 	q.Kind = KindPlain // until its name is known: if it breaks off before that, it is no lock command
 	count, passed := q.left, q.place == counted
 	if !passed {
@@ -292,7 +292,7 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 }
 
 // own leaves the request at the front, of Args arguments, to Collect.
-func (q *Requests) own() (int, Event) {
+func (q *Requests) own() (int, Found) {
 	if q.Args > limitedArgs && q.isLimited() {
 		return q.stop("unauthenticated multibulk length")
 	}
@@ -302,7 +302,7 @@ func (q *Requests) own() (int, Event) {
 
 // name reads the first argument of a request, whose header is at b[n:]. Done: it is of the kind k
 // and size bytes long, from b[at] on.
-func (q *Requests) name(b []byte, n int) (k Kind, at int, size int64, ev Event) {
+func (q *Requests) name(b []byte, n int) (k CommandKind, at int, size int64, ev Found) {
 	if n == len(b) {
 		return KindPlain, 0, 0, More
 	}
@@ -322,7 +322,7 @@ func (q *Requests) name(b []byte, n int) (k Kind, at int, size int64, ev Event) 
 
 // bulkHeader reads the header of an argument at the front of b, which is not empty. Done: it is
 // size bytes long, its header used. More than most are refused.
-func (q *Requests) bulkHeader(b []byte, most int64) (size int64, used int, ev Event) {
+func (q *Requests) bulkHeader(b []byte, most int64) (size int64, used int, ev Found) {
 	size, used, more, why := bulkLength(b, most)
 	switch {
 	case more:
@@ -335,14 +335,14 @@ func (q *Requests) bulkHeader(b []byte, most int64) (size int64, used int, ev Ev
 }
 
 // stop ends recognising for good.
-func (q *Requests) stop(why string) (int, Event) {
+func (q *Requests) stop(why string) (int, Found) {
 	q.Broken = q.place == arguments
 	q.place, q.Why = malformed, why
 	return 0, Malformed
 }
 
 // beginInline reads an inline request, which is a whole line.
-func (q *Requests) beginInline(b []byte) (n int, ev Event) {
+func (q *Requests) beginInline(b []byte) (n int, ev Found) {
 	line, n, more, why := inlineLine(b)
 	switch {
 	case more:
@@ -407,7 +407,7 @@ func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 // Collect reads the lock command at the front of b. The first n bytes of b are then used up and
 // must not be forwarded. Done: Argv and Args hold the command. Malformed: it broke off with a byte
 // that Redis refuses; Argv holds the arguments before that.
-func (q *Requests) Collect(b []byte) (n int, ev Event) {
+func (q *Requests) Collect(b []byte) (n int, ev Found) {
 	switch q.place {
 	case lockLine: // Scan has read it already
 		q.place = between

@@ -25,7 +25,7 @@ import (
 type Audit struct {
 	log     *zap.Logger
 	file    *auditFile // nil: lines go to the log
-	noLogin *refusals
+	noLogin *loginRefusals
 }
 
 // auditTo returns an Audit without a file of its own.

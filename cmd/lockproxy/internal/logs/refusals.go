@@ -14,10 +14,10 @@ const (
 	maxAddresses  = 1000 // counted for one line
 )
 
-// refusals counts the refusals of clients that have not logged in. Anyone who reaches the proxy
+// loginRefusals counts the refusals of clients that have not logged in. Anyone who reaches the proxy
 // can cause as many as the network carries. A line for each would fill the disk and displace the
 // lines of others. Safe for concurrent use.
-type refusals struct {
+type loginRefusals struct {
 	// write writes a line: the last refusal, how many there were, and from how many addresses.
 	// mu is held, so it must not block.
 	write func(last *stat.Event, count, addresses int)
@@ -29,12 +29,12 @@ type refusals struct {
 	due   *time.Timer         // calls flush; nil while count is 0
 }
 
-func newRefusals(write func(last *stat.Event, count, addresses int)) *refusals {
-	return &refusals{write: write, from: map[netip.Addr]bool{}}
+func newRefusals(write func(last *stat.Event, count, addresses int)) *loginRefusals {
+	return &loginRefusals{write: write, from: map[netip.Addr]bool{}}
 }
 
 // add counts e. A line follows within refusalsEvery.
-func (r *refusals) add(e *stat.Event) {
+func (r *loginRefusals) add(e *stat.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
@@ -48,7 +48,7 @@ func (r *refusals) add(e *stat.Event) {
 }
 
 // flush writes the line that is due, if any.
-func (r *refusals) flush() {
+func (r *loginRefusals) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.count == 0 {

@@ -17,20 +17,20 @@ var (
 	metrics = signal{"METRICS", "v1/metrics"}
 )
 
-// settings hold the destination of each signal; nil: the signal is not sent.
-type settings struct {
+// destinations hold the destination of each signal; nil: the signal is not sent.
+type destinations struct {
 	traces, metrics *url.URL
 	warnings        []string // they hold no value that may be secret
 }
 
 // fromEnvironment reads the variables that decide whether and where telemetry is sent. The
 // exporters read all others themselves: headers, certificates, time-outs, compression.
-func fromEnvironment(getenv func(string) string) settings {
+func fromEnvironment(getenv func(string) string) destinations {
 	env := environment{getenv: getenv}
 	if strings.EqualFold(env.get("OTEL_SDK_DISABLED"), "true") {
-		return settings{}
+		return destinations{}
 	}
-	s := settings{traces: env.destination(traces), metrics: env.destination(metrics)}
+	s := destinations{traces: env.destination(traces), metrics: env.destination(metrics)}
 	s.warnings = env.warnings
 	return s
 }

@@ -21,8 +21,8 @@ import (
 // warnEvery is the shortest time between two warnings about a collector that does not answer.
 const warnEvery = time.Minute
 
-// report logs how the sending of one signal goes. Safe for concurrent use.
-type report struct {
+// sendingLog logs how the sending of one signal goes. Safe for concurrent use.
+type sendingLog struct {
 	log    *zap.Logger
 	signal string
 	lost   atomic.Uint64 // spans, since the start
@@ -34,7 +34,7 @@ type report struct {
 }
 
 // sent notes that a batch was sent, or why it was not.
-func (r *report) sent(err error) {
+func (r *sendingLog) sent(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lost := r.lost.Load()
@@ -51,7 +51,7 @@ func (r *report) sent(err error) {
 	}
 }
 
-func (r *report) warnLocked(now time.Time, lost uint64, err error) {
+func (r *sendingLog) warnLocked(now time.Time, lost uint64, err error) {
 	fields := []zap.Field{zap.String("signal", r.signal)}
 	if lost > r.told {
 		fields = append(fields, zap.Uint64("spans_lost", lost-r.told))
@@ -64,7 +64,7 @@ func (r *report) warnLocked(now time.Time, lost uint64, err error) {
 }
 
 // end logs the losses since the last warning, and is called last.
-func (r *report) end(err error) {
+func (r *sendingLog) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if lost := r.lost.Load(); lost > r.told {
@@ -75,7 +75,7 @@ func (r *report) end(err error) {
 // spans sends spans and counts the lost ones. It limits how many wait.
 type spans struct {
 	sdktrace.SpanExporter
-	report
+	sendingLog
 	most    int          // spans that may wait
 	waiting atomic.Int64 // finished and not sent, those on their way included
 }
@@ -85,7 +85,7 @@ func newSpans(to sdktrace.SpanExporter, log *zap.Logger) *spans {
 	if n, err := strconv.Atoi(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE")); err == nil && n > 0 {
 		most = n
 	}
-	return &spans{SpanExporter: to, report: report{log: log, signal: "traces"}, most: most}
+	return &spans{SpanExporter: to, sendingLog: sendingLog{log: log, signal: "traces"}, most: most}
 }
 
 // enter takes a place for one more span. Without one the span is lost.
@@ -124,7 +124,7 @@ func (s *spans) finish(ctx context.Context, err error) {
 // metricsExporter logs how it goes.
 type metricsExporter struct {
 	sdkmetric.Exporter
-	report *report
+	report *sendingLog
 }
 
 // Export implements sdkmetric.Exporter.

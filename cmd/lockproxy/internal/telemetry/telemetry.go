@@ -30,7 +30,7 @@ const closeWait = 3 * time.Second
 // telemetry it is nil, and its methods have no effect. Safe for concurrent use.
 type Telemetry struct {
 	log      *zap.Logger
-	to       settings
+	to       destinations
 	resource *resource.Resource
 	once     sync.Once // of Close
 
@@ -119,7 +119,7 @@ func (t *Telemetry) Start(registry func() prometheus.Gatherer) {
 		t.log.Warn("no metrics are sent", zap.Error(err))
 		return
 	}
-	reader := sdkmetric.NewPeriodicReader(&metricsExporter{exporter, &report{log: t.log, signal: "metrics"}},
+	reader := sdkmetric.NewPeriodicReader(&metricsExporter{exporter, &sendingLog{log: t.log, signal: "metrics"}},
 		sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(registry()))))
 	t.metering = sdkmetric.NewMeterProvider(sdkmetric.WithResource(t.resource), sdkmetric.WithReader(reader))
 }

@@ -245,7 +245,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // TestReportWarnsOnceAMinute: the log warns once a minute, and says when it works again.
 func TestReportWarnsOnceAMinute(t *testing.T) {
 	core, lines := observer.New(zapcore.InfoLevel)
-	r := &report{log: zap.New(core), signal: "traces"}
+	r := &sendingLog{log: zap.New(core), signal: "traces"}
 	fail := fmt.Errorf("no\nway %s", strings.Repeat("x", 1000))
 	r.sent(nil)
 	for range 5 {
