@@ -20,7 +20,8 @@ import (
 // fifteen are as many keys as KEYS takes, beside the key of the command.
 func fifteen() []string { return strings.Fields("b c d e f g h i j k l m n o p") }
 
-// TestKinds: each form of the commands, the request to the masters, and the reply.
+// TestKinds: each form of the commands, the request to the masters, and
+// the reply.
 func TestKinds(t *testing.T) {
 	token := aToken.String()
 	all, long := fmt.Sprintf("%q", fifteen()), fifteen()
@@ -215,7 +216,8 @@ func readUntilPong(c net.Conn) (string, error) {
 	}
 }
 
-// TestSlotsReply: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no other has any.
+// TestSlotsReply: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no
+// other has any.
 func TestSlotsReply(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
 	slots := []stat.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: 1000}, {Slot: 3, Fence: 9, TTL: 2000}}
@@ -229,26 +231,28 @@ func TestSlotsReply(t *testing.T) {
 		quorum.Kept:    head + "mode kept holders :2",
 		quorum.Foreign: head + "mode foreign holders :2 type hash",
 	} {
-		locker.info = quorum.Info{Key: "a", Held: 3, Masters: 5, TTL: 2 * time.Second, Fence: 9, Mode: mode, Holders: 2}
-		fields := 8
-		switch mode {
-		case quorum.Limited:
-			locker.info.Slots = slots
-			fields++
-		case quorum.Foreign:
-			locker.info.Type = "hash"
-			fields++
-		}
-		if got := ask(t, c, r, "LOCKINFO", "a"); got != fmt.Sprintf("*%d %s", 2*fields, want) {
-			t.Errorf("%v: LOCKINFO: %s", mode, got)
-		}
-		if got := ask(t, c, r, "LOCKPROXY", "LOCKS", "0"); got != fmt.Sprintf("*2 7 *1 *%d key a %s", 2*fields+2, want) {
-			t.Errorf("%v: LOCKS: %s", mode, got)
-		}
+		t.Run(mode.String(), func(t *testing.T) {
+			locker.info = quorum.Info{Key: "a", Held: 3, Masters: 5, TTL: 2 * time.Second, Fence: 9, Mode: mode, Holders: 2}
+			fields := 8
+			switch mode {
+			case quorum.Limited:
+				locker.info.Slots = slots
+				fields++
+			case quorum.Foreign:
+				locker.info.Type = "hash"
+				fields++
+			}
+			if got := ask(t, c, r, "LOCKINFO", "a"); got != fmt.Sprintf("*%d %s", 2*fields, want) {
+				t.Errorf("LOCKINFO: %s", got)
+			}
+			if got := ask(t, c, r, "LOCKPROXY", "LOCKS", "0"); got != fmt.Sprintf("*2 7 *1 *%d key a %s", 2*fields+2, want) {
+				t.Errorf("LOCKS: %s", got)
+			}
+		})
 	}
 }
 
-// TestSlotsReply3: in RESP3 the slots are maps.
+// TestSlotsReply3: the slots that LOCKINFO lists are maps.
 func TestSlotsReply3(t *testing.T) {
 	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
@@ -262,7 +266,8 @@ func TestSlotsReply3(t *testing.T) {
 	}
 }
 
-// TestHelp: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP has the same lines.
+// TestHelp: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP
+// has the same lines.
 func TestHelp(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Permission = &fakePermission{} })

@@ -1,6 +1,9 @@
 package plain
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 func TestArg(t *testing.T) {
 	for text, want := range map[string]string{
@@ -8,8 +11,10 @@ func TestArg(t *testing.T) {
 		"{a,b}": `'{a,b}'`, "größe": `'größe'`, "it's": `"it's"`, `a\x41`: `"a\\x41"`, `'"`: `"'\""`, "a\nb": `"a\x0ab"`,
 		"\x00\xff": `"\x00\xff"`, "ü\xff": `"ü\xff"`, "\u200b": `"\xe2\x80\x8b"`, "\ufffd'": "\"\ufffd'\"", "*": `'*'`,
 	} {
-		if got := Arg(text); got != want {
-			t.Errorf("%q: got %s, want %s", text, got, want)
-		}
+		t.Run(strconv.Quote(text), func(t *testing.T) {
+			if got := Arg(text); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
 	}
 }

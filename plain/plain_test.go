@@ -57,8 +57,10 @@ func TestErrnos(t *testing.T) {
 		"no such socket": {nowhere, [3]bool{true, false, false}},
 		"none":           {nil, [3]bool{}},
 	} {
-		if got := [3]bool{Refused(test.err), Reset(test.err), InUse(test.err)}; got != test.want {
-			t.Errorf("%s, %v: refused, reset, in use are %v, want %v", name, test.err, got, test.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := [3]bool{Refused(test.err), Reset(test.err), InUse(test.err)}; got != test.want {
+				t.Errorf("%v: refused, reset, in use are %v, want %v", test.err, got, test.want)
+			}
+		})
 	}
 }

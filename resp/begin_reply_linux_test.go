@@ -33,14 +33,16 @@ func TestBeginPanics(t *testing.T) {
 	})
 	for key, want := range map[string]string{"bare": "-ERR internal\r\n", "written": "-ERR internal\r\n",
 		"answered": "+answered\r\n", "large": large} {
-		for _, c := range []*client{r.dial(), known(t, r)} {
-			command, _ := lock(key)
-			c.send(command)
-			c.expect(want)
-			c.expectEOF()
-			late()
-		}
-		waitGone(t, r.server)
+		t.Run(key, func(t *testing.T) {
+			for _, c := range []*client{dialRaw(t, "tcp", r.addr), known(t, r)} {
+				command, _ := lock(key)
+				c.send(command)
+				c.expect(want)
+				c.expectEOF()
+				late()
+			}
+			waitGone(t, r.server)
+		})
 	}
 }
 

@@ -45,33 +45,36 @@ func TestHowItEnded(t *testing.T) {
 		}, []End{EndProxy}},
 		{"close, blocked", func(c *client) { c.send("BLPOP q 0\r\n"); c.Close() }, []End{EndClient}},
 	} {
-		for _, before := range []string{"", "PING\r\n"} {
-			c := r.dial()
-			c.send(before + "LOCK a 1\r\n")
-			c.expect(strings.Replace(before, "PING", "+PONG", 1) + "+OK\r\n")
-			tt.do(c)
-			for _, want := range tt.want {
-				if got := within(t, "end", ends); got != want {
-					t.Errorf("%s after %q: got %d, want %d", tt.name, before, got, want)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, before := range []string{"", "PING\r\n"} {
+				c := dialRaw(t, "tcp", r.addr)
+				c.send(before + "LOCK a 1\r\n")
+				c.expect(strings.Replace(before, "PING", "+PONG", 1) + "+OK\r\n")
+				tt.do(c)
+				for _, want := range tt.want {
+					if got := within(t, "end", ends); got != want {
+						t.Errorf("after %q: got %d, want %d", before, got, want)
+					}
+				}
+				waitGone(t, r.server)
+				select {
+				case how := <-ends:
+					t.Errorf("after %q: another end %d", before, how)
+				default:
 				}
 			}
-			waitGone(t, r.server)
-			select {
-			case how := <-ends:
-				t.Errorf("%s: another end %d", tt.name, how)
-			default:
-			}
-		}
+		})
 	}
 }
 
-// TestClientClosed: a command that waits learns at once that the client has left, or wants to.
-func TestClientClosed(t *testing.T) {
+// TestGone: a command that waits learns at once that the client has left, or
+// wants to.
+func TestGone(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, func(o *Options) {
 		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
 			select {
-			case <-SessionOf(conn).ClientClosed():
+			case <-SessionOf(conn).Gone():
 				conn.WriteString("gone")
 			case <-time.After(time.Minute):
 				conn.WriteString("waited")
@@ -87,17 +90,19 @@ func TestClientClosed(t *testing.T) {
 		{"QUIT with it", "LOCK a\r\nPING\r\nQUIT\r\n", "", func(*client) {}},
 		{"QUIT later", "LOCK a\r\nPI", "NG\r\n*1\r\n$4\r\nQUIT\r\n", func(*client) {}},
 	} {
-		c := r.dial()
-		c.send(tt.send)
-		c.send(tt.more)
-		tt.end(c)
-		line, _ := c.r.ReadString('\n')
-		if strings.HasPrefix(tt.send, "PING") {
-			line, _ = c.r.ReadString('\n')
-		}
-		if line != "+gone\r\n" {
-			t.Errorf("%s: got %q", tt.name, line)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			c := dialRaw(t, "tcp", r.addr)
+			c.send(tt.send)
+			c.send(tt.more)
+			tt.end(c)
+			line, _ := c.r.ReadString('\n')
+			if strings.HasPrefix(tt.send, "PING") {
+				line, _ = c.r.ReadString('\n')
+			}
+			if line != "+gone\r\n" {
+				t.Errorf("got %q", line)
+			}
+		})
 	}
 }
 

@@ -144,8 +144,8 @@ func TestMaxClients(t *testing.T) {
 	again.expect("+PONG\r\n")
 }
 
-// TestShutdown: idle connections and subscribers end at once, one with an unanswered request when
-// it is answered, the rest at the limit.
+// TestShutdown: idle connections and subscribers end at once, one with an
+// unanswered request when it is answered, the rest at the limit.
 func TestShutdown(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -260,18 +260,20 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 		"upstream does not read": {deaf, strings.Repeat("*1\r\n$4\r\nPING\r\n", 10000)},
 		"client does not read":   {full, "*2\r\n$4\r\nECHO\r\n$100000\r\n" + strings.Repeat("x", 100000) + "\r\n"},
 	} {
-		c := tt.r.dial()
-		for sent := 0; sent < 50<<20; sent += len(tt.send) { // until no more bytes fit
-			c.SetDeadline(time.Now().Add(200 * time.Millisecond))
-			if _, err := c.Write([]byte(tt.send)); err != nil {
-				break
+		t.Run(name, func(t *testing.T) {
+			c := tt.r.dial()
+			for sent := 0; sent < 50<<20; sent += len(tt.send) { // until no more bytes fit
+				c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+				if _, err := c.Write([]byte(tt.send)); err != nil {
+					break
+				}
 			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		stopped := make(chan error, 1)
-		go func() { stopped <- tt.r.server.Shutdown(ctx) }()
-		within(t, "end of Shutdown: "+name, stopped)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			stopped := make(chan error, 1)
+			go func() { stopped <- tt.r.server.Shutdown(ctx) }()
+			within(t, "end of Shutdown", stopped)
+		})
 	}
 }
 

@@ -21,11 +21,13 @@ func TestQuitSearch(t *testing.T) {
 			{"", 14, false}},
 		"in a body": {{"*2\r\n$4\r\nECHO\r\n$14\r\n", 20, false}, {quit + "\r\n", 36, false}},
 	} {
-		var q quitSearch
-		for i, p := range pieces {
-			if got := q.find([]byte(p.bytes), p.end); got != p.want {
-				t.Errorf("%s: piece %d: %v, want %v", name, i, got, p.want)
+		t.Run(name, func(t *testing.T) {
+			var q quitSearch
+			for i, p := range pieces {
+				if got := q.find([]byte(p.bytes), p.end); got != p.want {
+					t.Errorf("piece %d: %v, want %v", i, got, p.want)
+				}
 			}
-		}
+		})
 	}
 }

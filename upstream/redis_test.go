@@ -43,9 +43,11 @@ func TestAgainstRealRedis(t *testing.T) {
 	}{"open": {open, GuestRules{AuthRequired: false, Resets: true}},
 		"password":  {locked, GuestRules{AuthRequired: true, Resets: true}},
 		"no rights": {noRights, GuestRules{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
-		if got, err := New(c.opts).Ask(t.Context()); err != nil || got != c.want {
-			t.Errorf("%s: got %+v %v, want %+v", name, got, err, c.want)
-		}
+		t.Run("Ask/"+name, func(t *testing.T) {
+			if got, err := New(c.opts).Ask(t.Context()); err != nil || got != c.want {
+				t.Errorf("got %+v %v, want %+v", got, err, c.want)
+			}
+		})
 	}
 	for name, c := range map[string]struct {
 		opts           Options
@@ -63,7 +65,7 @@ func TestAgainstRealRedis(t *testing.T) {
 		"wrong":     {locked, "app", "hush", 0, "WRONGPASS invalid username-password pair or user is disabled."},
 		"no rights": {locked, "bare", "any", 1, "NOPERM User bare has no permissions to run the 'select' command"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("Dial/"+name, func(t *testing.T) {
 			opts := c.opts
 			opts.User, opts.Password, opts.DB = c.user, c.password, c.db
 			conn, err := New(opts).Dial(t.Context())

@@ -417,11 +417,13 @@ func TestRefusedLibraries(t *testing.T) {
 		{"a lock beside data", "one key a command", "DEL data K"},
 		{"StackExchange LockRelease before 8.4", "'watch' is not a lock command", "WATCH K"},
 	} {
-		args := strings.Fields(strings.ReplaceAll(" "+refused.command+" ", " K ", " lock:refused "))
-		want := "-ERR lock key 'lock:refused': " + refused.text + "\r\n"
-		if got := c.Do(args...); got != want {
-			t.Errorf("%s: %q: got %q, want %q", refused.library, args, got, want)
-		}
+		t.Run(refused.library, func(t *testing.T) {
+			args := strings.Fields(strings.ReplaceAll(" "+refused.command+" ", " K ", " lock:refused "))
+			want := "-ERR lock key 'lock:refused': " + refused.text + "\r\n"
+			if got := lab.Dial(t, d.near).Do(args...); got != want {
+				t.Errorf("%q: got %q, want %q", args, got, want)
+			}
+		})
 	}
 	c.WantDo("-ERR ttl 3600000 exceeds max-ttl 60000: it is 1h, and 10ms to 60s is allowed\r\n",
 		"SET", "lock:refused", "v", "PX", "3600000", "NX")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -33,9 +34,11 @@ func TestSeries(t *testing.T) {
 		{series{7}, 7, "7"},
 		{series{math.NaN(), 5, 1, 3}, 3, "3 (1-5)"},
 	} {
-		if got, shown := tt.s.median(), tt.s.show(whole); got != tt.median || shown != tt.shown {
-			t.Errorf("%v: %v, %q; want %v, %q", tt.s, got, shown, tt.median, tt.shown)
-		}
+		t.Run(fmt.Sprint(tt.s), func(t *testing.T) {
+			if got, shown := tt.s.median(), tt.s.show(whole); got != tt.median || shown != tt.shown {
+				t.Errorf("%v, %q; want %v, %q", got, shown, tt.median, tt.shown)
+			}
+		})
 	}
 	if none := (series{}); !math.IsNaN(none.median()) || none.show(whole) != "-" {
 		t.Errorf("nothing: %v, %q", none.median(), none.show(whole))
@@ -57,9 +60,11 @@ func TestGoals(t *testing.T) {
 		{"nothing measured", atMost(1.2), missed},
 		{"no figure", atLeast(1, series{}), missed},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, tt.got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.got != tt.want {
+				t.Errorf("%q, want %q", tt.got, tt.want)
+			}
+		})
 	}
 }
 

@@ -27,9 +27,11 @@ func TestGoRedisWorksInAllModes(t *testing.T) {
 			"kinds": goKinds, "pipeline": goPipeline, "transaction": goTransaction, "pubsub": goPubSub, "script": goScript,
 			"blocking": goBlocking, "scan": goScan, "pool": goPool, "reconnect": goReconnect, "autopipeline": goAutoPipeline,
 		} {
-			if err := step(t.Context(), rdb); err != nil {
-				t.Errorf("RESP%d, %s: %v", protocol, name, err)
-			}
+			t.Run(fmt.Sprintf("RESP%d/%s", protocol, name), func(t *testing.T) {
+				if err := step(t.Context(), rdb); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		rdb.FlushAll(t.Context())
 	}

@@ -40,20 +40,22 @@ func TestGoRedisReadTimeoutsAreAsDocumented(t *testing.T) {
 		{name: "MaxRetries", options: redis.Options{MaxRetries: -1}, sent: 1},
 		{name: "WithTimeout", options: redis.Options{MaxRetries: -1, ReadTimeout: time.Minute}, wait: 2 * time.Second, sent: 1},
 	} {
-		locks.Store(0)
-		c.options.Addr, c.options.Protocol, c.options.DisableIdentity = listener.Addr().String(), 2, true
-		if c.options.ReadTimeout == 0 {
-			c.options.ReadTimeout = 2 * time.Second
-		}
-		rdb := redis.NewClient(&c.options)
-		asked := rdb
-		if c.wait > 0 {
-			asked = rdb.WithTimeout(c.wait)
-		}
-		if err := asked.Do(t.Context(), "LOCK", "job", 5000).Err(); err == nil || locks.Load() != c.sent {
-			t.Errorf("%s: got LOCK %d times (%v), want %d as on the page", c.name, locks.Load(), err, c.sent)
-		}
-		rdb.Close()
+		t.Run(c.name, func(t *testing.T) {
+			locks.Store(0)
+			c.options.Addr, c.options.Protocol, c.options.DisableIdentity = listener.Addr().String(), 2, true
+			if c.options.ReadTimeout == 0 {
+				c.options.ReadTimeout = 2 * time.Second
+			}
+			rdb := redis.NewClient(&c.options)
+			asked := rdb
+			if c.wait > 0 {
+				asked = rdb.WithTimeout(c.wait)
+			}
+			if err := asked.Do(t.Context(), "LOCK", "job", 5000).Err(); err == nil || locks.Load() != c.sent {
+				t.Errorf("got LOCK %d times (%v), want %d as on the page", locks.Load(), err, c.sent)
+			}
+			rdb.Close()
+		})
 	}
 }
 

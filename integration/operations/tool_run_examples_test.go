@@ -25,13 +25,15 @@ func TestDocumentedRunExamplesWork(t *testing.T) {
 		line string
 		next int // exit code while the lock is held
 	}{"cron": {cron, 0}, "systemd": {unit, 75}} {
-		for _, want := range []int{0, test.next} { // the second run finds the lock closed
-			line := strings.NewReplacer("/usr/bin/lockproxy", "lockproxy", "nightly-backup", name,
-				"/usr/local/bin/backup.sh", "echo ran").Replace(test.line)
-			line = strings.Replace(line, "lockproxy", program, 1)
-			p := lab.Launch(t, name, "env", "LOCKPROXY_ADDR="+c.Addr, "sh", "-c", line)
-			lab.WantExit(t, p, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			for _, want := range []int{0, test.next} { // the second run finds the lock closed
+				line := strings.NewReplacer("/usr/bin/lockproxy", "lockproxy", "nightly-backup", name,
+					"/usr/local/bin/backup.sh", "echo ran").Replace(test.line)
+				line = strings.Replace(line, "lockproxy", program, 1)
+				p := lab.Launch(t, name, "env", "LOCKPROXY_ADDR="+c.Addr, "sh", "-c", line)
+				lab.WantExit(t, p, want)
+			}
+		})
 	}
 }
 

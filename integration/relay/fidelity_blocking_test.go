@@ -34,31 +34,33 @@ func TestLockWaitsForBlockingCommand(t *testing.T) {
 		"BLPOP, key set":    {[]string{"BLPOP", "q4", "0"}, [][]string{{"RPUSH", "q4", "x"}}, nil, "*2\r\n" + lab.Bulk("q4") + lab.Bulk("x")},
 		"BLPOP, wrong type": {[]string{"BLPOP", "t", "0"}, [][]string{{"SET", "t", "x"}}, nil, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
 	} {
-		host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
-		for _, command := range b.before {
-			if reply := host.Do(command...); reply[0] == '-' {
-				t.Fatalf("%s: %q: got %q, want no error", name, command, reply)
+		t.Run(name, func(t *testing.T) {
+			host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
+			for _, command := range b.before {
+				if reply := host.Do(command...); reply[0] == '-' {
+					t.Fatalf("%q: got %q, want no error", command, reply)
+				}
 			}
-		}
-		id := strings.TrimPrefix(lab.Scalar(host.Do("CLIENT", "ID")), ":")
-		key := strings.ReplaceAll(name, " ", "-")
-		host.Send(lab.Encode(b.block...) + lab.Encode("LOCK", key, "60s") + lab.Encode("RPUSH", "order", key))
-		if b.wake != nil {
-			lab.WaitFor(t, name+": blocked", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
-			if got := c.Masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
-				t.Errorf("%s: LOCK ran before the blocking command was answered", name)
+			id := strings.TrimPrefix(lab.Scalar(host.Do("CLIENT", "ID")), ":")
+			key := strings.ReplaceAll(name, " ", "-")
+			host.Send(lab.Encode(b.block...) + lab.Encode("LOCK", key, "60s") + lab.Encode("RPUSH", "order", key))
+			if b.wake != nil {
+				lab.WaitFor(t, "blocked", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+				if got := c.Masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
+					t.Error("LOCK ran before the blocking command was answered")
+				}
+				for i := range b.wake {
+					b.wake[i] = strings.Replace(b.wake[i], "ID", id, 1)
+				}
+				other.Do(b.wake...)
 			}
-			for i := range b.wake {
-				b.wake[i] = strings.Replace(b.wake[i], "ID", id, 1)
+			host.Want(b.reply)
+			token := lab.TokenOf(host.Frame())
+			if next := host.Frame(); token == "" || next[0] != ':' {
+				t.Errorf("got token %q and then %q, want a token and an integer", token, next)
 			}
-			other.Do(b.wake...)
-		}
-		host.Want(b.reply)
-		token := lab.TokenOf(host.Frame())
-		if next := host.Frame(); token == "" || next[0] != ':' {
-			t.Errorf("%s: got token %q and then %q, want a token and an integer", name, token, next)
-		}
-		host.Unlock(key, token)
+			host.Unlock(key, token)
+		})
 	}
 }
 

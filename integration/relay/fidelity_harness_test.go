@@ -52,11 +52,13 @@ func TestFidelityComparisonFindsDifferences(t *testing.T) {
 		"lock behind a push":        {got: push + token, want: lockError + push, equal: true},
 		"a push that is missing":    {got: token, want: lockError + push},
 	} {
-		s := &fidelityScript{masks: c.masks, locks: c.locks, state: c.state}
-		s.text.WriteString(c.sent)
-		if what, _ := s.differs(c.got, c.want); (what == "") != c.equal {
-			t.Errorf("%s: differs returned %q", name, what)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := &fidelityScript{masks: c.masks, locks: c.locks, state: c.state}
+			s.text.WriteString(c.sent)
+			if what, _ := s.differs(c.got, c.want); (what == "") != c.equal {
+				t.Errorf("differs returned %q", what)
+			}
+		})
 	}
 }
 

@@ -136,12 +136,14 @@ func TestOnlyRESP2(t *testing.T) {
 	old := limits
 	old.RESP3 = false
 	for _, c := range replies {
-		var r Reply
-		_, err := old.Parse([]byte(c.bytes), &r)
-		err2 := NewReader(strings.NewReader(c.bytes), old).Read(&r)
-		if want := strings.IndexByte("+-:$*", c.bytes[0]) >= 0; (err == nil) != want || (err2 == nil) != want {
-			t.Errorf("%s: parsed %v, read %v", c.name, err, err2)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var r Reply
+			_, err := old.Parse([]byte(c.bytes), &r)
+			err2 := NewReader(strings.NewReader(c.bytes), old).Read(&r)
+			if want := strings.IndexByte("+-:$*", c.bytes[0]) >= 0; (err == nil) != want || (err2 == nil) != want {
+				t.Errorf("parsed %v, read %v", err, err2)
+			}
+		})
 	}
 }
 
@@ -151,12 +153,14 @@ func TestReaderCutOff(t *testing.T) {
 		t.Errorf("an empty stream: %v", err)
 	}
 	for _, c := range replies {
-		for end := 1; end < len(c.bytes); end++ {
-			reader := NewReader(strings.NewReader(c.bytes[:end]), limits)
-			if frame, err := reader.AppendFrame(nil); err != io.ErrUnexpectedEOF || string(frame) != c.bytes[:end] {
-				t.Errorf("%q: %q, %v", c.bytes[:end], frame, err)
+		t.Run(c.name, func(t *testing.T) {
+			for end := 1; end < len(c.bytes); end++ {
+				reader := NewReader(strings.NewReader(c.bytes[:end]), limits)
+				if frame, err := reader.AppendFrame(nil); err != io.ErrUnexpectedEOF || string(frame) != c.bytes[:end] {
+					t.Errorf("%q: %q, %v", c.bytes[:end], frame, err)
+				}
 			}
-		}
+		})
 	}
 }
 

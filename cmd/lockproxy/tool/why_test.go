@@ -316,31 +316,36 @@ func TestWhyAsksPages(t *testing.T) {
 // LOCKINFO.
 func TestWhyGoesBackToLockinfo(t *testing.T) {
 	f := startFake(t)
-	for _, refusal := range []string{"NOPERM LOCKPROXY WHY needs admin-commands: on",
-		"ERR unknown subcommand 'WHY'. Try LOCKPROXY HELP."} {
+	for why, refusal := range map[string]string{
+		"without admin-commands": "NOPERM LOCKPROXY WHY needs admin-commands: on",
+		"of an older proxy":      "ERR unknown subcommand 'WHY'. Try LOCKPROXY HELP.",
+	} {
 		f.says("LOCKPROXY", "-"+refusal+"\r\n")
-		for reply, want := range map[string]struct {
-			code int
-			text string
+		for name, tt := range map[string]struct {
+			reply string
+			code  int
+			text  string
 		}{
-			"*18\r\n+held\r\n:3\r\n+masters\r\n:5\r\n+ttl\r\n:-1\r\n+fence\r\n:0\r\n+owner\r\n+\r\n+waiting\r\n:2\r\n+mode\r\n+foreign\r\n+holders\r\n:0\r\n+type\r\n+hash\r\n": {
+			"key that is no lock": {"*18\r\n+held\r\n:3\r\n+masters\r\n:5\r\n+ttl\r\n:-1\r\n+fence\r\n:0\r\n+owner\r\n+\r\n+waiting\r\n:2\r\n+mode\r\n+foreign\r\n+holders\r\n:0\r\n+type\r\n+hash\r\n",
 				0, "job is not a lock: a key of type hash"},
-			"$-1\r\n": {0, "job is not held\n"},
-			"-NOQUORUM 2 of 5 masters can vote, 3 needed; seen on 2 of 5: exclusive\r\n": {exitFailed,
+			"free": {"$-1\r\n", 0, "job is not held\n"},
+			"too few vote": {"-NOQUORUM 2 of 5 masters can vote, 3 needed; seen on 2 of 5: exclusive\r\n", exitFailed,
 				"job: not known whether it is held, 2 of 5 masters answer\n  no quorum  2 of 5 masters can vote, " +
 					"3 needed; seen on 2 of 5: exclusive\n\nno client waits at the proxies that answered\n\n" +
 					"what to do\n  No lock can be granted"},
-			"-NOQUORUM 4 of 5 masters can vote, but no majority agrees\r\n": {0,
+			"masters disagree": {"-NOQUORUM 4 of 5 masters can vote, but no majority agrees\r\n", 0,
 				"not known whether it is held, 4 of 5 masters answer\n  uncertain  4 of 5"},
-			"-NOPERM no right\r\n": {exitDenied, "no right"},
+			"no right to the key": {"-NOPERM no right\r\n", exitDenied, "no right"},
 		} {
-			f.says("LOCKINFO", reply)
-			var out strings.Builder
-			code, _ := Run(t.Context(), []string{"why", "--addr", f.addr, "job"}, nil, &out, &out)
-			if text := out.String(); code != want.code || !strings.Contains(text, want.text) ||
-				code != exitDenied && !strings.Contains(text, "says only who holds the lock: "+refusal) {
-				t.Errorf("%q: ends with %d: %s", reply, code, text)
-			}
+			t.Run(why+"/"+name, func(t *testing.T) {
+				f.says("LOCKINFO", tt.reply)
+				var out strings.Builder
+				code, _ := Run(t.Context(), []string{"why", "--addr", f.addr, "job"}, nil, &out, &out)
+				if text := out.String(); code != tt.code || !strings.Contains(text, tt.text) ||
+					code != exitDenied && !strings.Contains(text, "says only who holds the lock: "+refusal) {
+					t.Errorf("ends with %d: %s", code, text)
+				}
+			})
 		}
 	}
 	var out strings.Builder

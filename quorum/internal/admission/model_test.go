@@ -673,12 +673,14 @@ func TestModelOfLess(t *testing.T) {
 		"learned by the reachable ones only": {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
 		"evidence of any age":                {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
 	} {
-		r := &mRun{mRules: mOurs, swift: 2}
-		c.less(&r.mRules)
-		found, n := r.search(r.start(c.from[0], c.from[1], c.from[2], c.from[3]), 3_000_000)
-		if found == "" {
-			t.Errorf("%s: nothing goes wrong in %d states", name, n)
-		}
-		t.Logf("%s: %d states: %s", name, n, found)
+		t.Run(name, func(t *testing.T) {
+			r := &mRun{mRules: mOurs, swift: 2}
+			c.less(&r.mRules)
+			found, n := r.search(r.start(c.from[0], c.from[1], c.from[2], c.from[3]), 3_000_000)
+			if found == "" {
+				t.Errorf("nothing goes wrong in %d states", n)
+			}
+			t.Logf("%d states: %s", n, found)
+		})
 	}
 }

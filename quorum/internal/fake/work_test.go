@@ -40,33 +40,33 @@ func crowd(t *testing.T, m *Master, terms *wire.Terms, n int, step time.Duration
 // An operation of one holder, and a refusal, cost a master the same beside one other holder and
 // beside ten thousand, also if all end in the same millisecond.
 func TestWorkDoesNotGrowWithHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		readers, slots := &wire.Terms{Mode: wire.Shared}, &wire.Terms{Mode: wire.Limited, Limit: wire.MaxLimit}
-		for _, kind := range []struct {
-			name  string
-			terms *wire.Terms
-			many  int
-			joins bool // one more may hold it
-		}{{"readers", readers, 10000, true}, {"slots", slots, wire.MaxLimit, false}} {
-			two := *kind.terms
-			two.Limit = min(two.Limit, 2)
-			for _, step := range []time.Duration{0, time.Millisecond} {
-				few, many := New("run"), New("run")
-				joined := [2]Work{crowd(t, few, &two, 2, step), crowd(t, many, kind.terms, kind.many, step)}
-				if joined[0] != joined[1] && kind.joins {
-					t.Errorf("%s %v apart: to join costs %v beside two, and %v beside %d", kind.name, step, joined[0],
-						joined[1], kind.many)
-				}
-				works := [2]map[string]Work{workOf(t, few, &two), workOf(t, many, kind.terms)}
-				for name, work := range works[1] {
-					if less := works[0][name]; work.Commands > less.Commands || work.Members > less.Members {
-						t.Errorf("%s %v apart: %s costs %v with two, and %v with %d", kind.name, step, name, less, work,
-							kind.many)
+	readers, slots := &wire.Terms{Mode: wire.Shared}, &wire.Terms{Mode: wire.Limited, Limit: wire.MaxLimit}
+	for _, kind := range []struct {
+		name  string
+		terms *wire.Terms
+		many  int
+		joins bool // one more may hold it
+	}{{"readers", readers, 10000, true}, {"slots", slots, wire.MaxLimit, false}} {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				two := *kind.terms
+				two.Limit = min(two.Limit, 2)
+				for _, step := range []time.Duration{0, time.Millisecond} {
+					few, many := New("run"), New("run")
+					joined := [2]Work{crowd(t, few, &two, 2, step), crowd(t, many, kind.terms, kind.many, step)}
+					if joined[0] != joined[1] && kind.joins {
+						t.Errorf("%v apart: to join costs %v beside two, and %v beside %d", step, joined[0], joined[1], kind.many)
+					}
+					works := [2]map[string]Work{workOf(t, few, &two), workOf(t, many, kind.terms)}
+					for name, work := range works[1] {
+						if less := works[0][name]; work.Commands > less.Commands || work.Members > less.Members {
+							t.Errorf("%v apart: %s costs %v with two, and %v with %d", step, name, less, work, kind.many)
+						}
 					}
 				}
-			}
-		}
-	})
+			})
+		})
+	}
 }
 
 // workOf returns the work of operations, each on the lock as it is now.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,36 +77,38 @@ func TestKindsExtendedWithoutRights(t *testing.T) {
 		{slot, "zrevrange"},
 		{slot, "pexpireat"},
 	} {
-		for _, o := range []*Op{
-			lasting(Extend, "lock:a", mine, time.Minute), lasting(Share, "lock:a", mine, time.Minute),
-			topUp("lock:a", mine, time.Minute, 1), keep("lock:a", mine, time.Minute),
-		} {
-			s.must("ACL", "SETUSER", "default", "+@all")
-			s.must("DEL", "lock:a")
-			s.run(c.acquire)
-			s.must("ACL", "SETUSER", "default", "-"+c.lacks)
-			if o.Kind == TopUp {
-				o.Terms = &Terms{Mode: c.acquire.Mode()}
-			}
-			if got := s.run(o); got[0] != '!' {
-				t.Errorf("mode %v, %s without %s: %s", c.acquire.Mode(), o.operation().name, c.lacks, got)
-			}
-			s.expires("lock:a", 20*time.Second)
+		s.sub(fmt.Sprintf("mode %v without %s", c.acquire.Mode(), c.lacks), func() {
+			for _, o := range []*Op{
+				lasting(Extend, "lock:a", mine, time.Minute), lasting(Share, "lock:a", mine, time.Minute),
+				topUp("lock:a", mine, time.Minute, 1), keep("lock:a", mine, time.Minute),
+			} {
+				s.must("ACL", "SETUSER", "default", "+@all")
+				s.must("DEL", "lock:a")
+				s.run(c.acquire)
+				s.must("ACL", "SETUSER", "default", "-"+c.lacks)
+				if o.Kind == TopUp {
+					o.Terms = &Terms{Mode: c.acquire.Mode()}
+				}
+				if got := s.run(o); got[0] != '!' {
+					s.t.Errorf("%s: %s", o.operation().name, got)
+				}
+				s.expires("lock:a", 20*time.Second)
 
-			another := *c.acquire // lives as long as it should
-			another.Secret, another.TTL = theirs, 45*time.Second
-			s.must("ACL", "SETUSER", "default", "+@all")
-			if got := s.run(&another); got[0] == '!' || got[0] == '-' {
-				t.Errorf("mode %v after %s without %s: %s", c.acquire.Mode(), o.operation().name, c.lacks, got)
+				another := *c.acquire // lives as long as it should
+				another.Secret, another.TTL = theirs, 45*time.Second
+				s.must("ACL", "SETUSER", "default", "+@all")
+				if got := s.run(&another); got[0] == '!' || got[0] == '-' {
+					s.t.Errorf("after %s: %s", o.operation().name, got)
+				}
+				s.expires("lock:a", 45*time.Second)
 			}
-			s.expires("lock:a", 45*time.Second)
-		}
-		s.must("DEL", "lock:a")
-		s.must("ACL", "SETUSER", "default", "-pexpireat", "-zrevrange", "-del")
-		if got := s.run(c.acquire); got[0] != '!' {
-			t.Errorf("mode %v: a key that never ends: %s", c.acquire.Mode(), got)
-		}
-		s.want("left", s.do("EXISTS", "lock:a"), "0")
-		s.must("ACL", "SETUSER", "default", "+@all")
+			s.must("DEL", "lock:a")
+			s.must("ACL", "SETUSER", "default", "-pexpireat", "-zrevrange", "-del")
+			if got := s.run(c.acquire); got[0] != '!' {
+				s.t.Errorf("a key that never ends: %s", got)
+			}
+			s.want("left", s.do("EXISTS", "lock:a"), "0")
+			s.must("ACL", "SETUSER", "default", "+@all")
+		})
 	}
 }

@@ -56,25 +56,27 @@ func TestParse(t *testing.T) {
 		{"$3\r\nabcd\r\n", "bad"}, {"$3\r\nabc\n\r", "bad"}, {"$-2\r\n", "bad"}, {"$x\r\n", "bad"}, {"$99999999999999999999\r\n", "bad"},
 		{"*-2\r\n", "bad"}, {"*x\r\n", "bad"}, {"*1\r\n:x\r\n", "bad"}, {"*1\r\nx\r\n", "bad"},
 	} {
-		var r Reply
-		n, err := Parse([]byte(c.in+":77\r\n"), &r) // a second reply follows
-		got := text(&r)
-		switch {
-		case err != nil:
-			got = "bad"
-			if !errors.Is(err, ErrUnparsable) || n != 0 {
-				t.Errorf("%.40q: %d, %v", c.in, n, err)
+		t.Run(fmt.Sprintf("%.40q", c.in), func(t *testing.T) {
+			var r Reply
+			n, err := Parse([]byte(c.in+":77\r\n"), &r) // a second reply follows
+			got := text(&r)
+			switch {
+			case err != nil:
+				got = "bad"
+				if !errors.Is(err, ErrUnparsable) || n != 0 {
+					t.Errorf("%d, %v", n, err)
+				}
+			case n != len(c.in):
+				got = fmt.Sprint(n, " bytes of ", got)
 			}
-		case n != len(c.in):
-			got = fmt.Sprint(n, " bytes of ", got)
-		}
-		if c.want == "more" {
-			if n, err = Parse([]byte(c.in), &r); n != 0 || err != nil {
-				t.Errorf("%.40q: %d, %v, want more", c.in, n, err)
+			if c.want == "more" {
+				if n, err = Parse([]byte(c.in), &r); n != 0 || err != nil {
+					t.Errorf("%d, %v, want more", n, err)
+				}
+			} else if got != c.want {
+				t.Errorf("%.60q, want %.60q", got, c.want)
 			}
-		} else if got != c.want {
-			t.Errorf("%.40q: %.60q, want %.60q", c.in, got, c.want)
-		}
+		})
 	}
 }
 

@@ -68,29 +68,31 @@ func TestPublishWhereSomebodyListens(t *testing.T) {
 		for _, c := range []struct{ general, want string }{
 			{"", ""}, {ReleasedPrefix, released}, {Changed, changed}, {ReleasedPrefix + " " + Changed, changed + " " + released},
 		} {
-			watcher := s.another()
-			channels := append(strings.Fields(c.general), released, changed)
-			for _, channel := range channels {
-				watcher.do("SUBSCRIBE", channel)
-			}
-			told := op(Release, "lock:a", mine)
-			told.Publish = true
-			s.run(acquire("lock:a", mine))
-			s.want("release", s.run(told), "1")
-			s.must("PUBLISH", released, "end")
-			var heard []string
-			for {
-				var r Reply
-				watcher.receive(&r)
-				if r.Elems[2].Text == "end" {
-					break
+			s.sub("subscribed to "+c.general, func() {
+				watcher := s.another()
+				channels := append(strings.Fields(c.general), released, changed)
+				for _, channel := range channels {
+					watcher.do("SUBSCRIBE", channel)
 				}
-				heard = append(heard, r.Elems[1].Text)
-			}
-			s.want("subscribed to "+c.general, strings.Join(heard, " "), c.want)
-			for _, channel := range channels {
-				watcher.do("UNSUBSCRIBE", channel)
-			}
+				told := op(Release, "lock:a", mine)
+				told.Publish = true
+				s.run(acquire("lock:a", mine))
+				s.want("release", s.run(told), "1")
+				s.must("PUBLISH", released, "end")
+				var heard []string
+				for {
+					var r Reply
+					watcher.receive(&r)
+					if r.Elems[2].Text == "end" {
+						break
+					}
+					heard = append(heard, r.Elems[1].Text)
+				}
+				s.want("heard", strings.Join(heard, " "), c.want)
+				for _, channel := range channels {
+					watcher.do("UNSUBSCRIBE", channel)
+				}
+			})
 		}
 	})
 }

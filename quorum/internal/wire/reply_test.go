@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -47,33 +48,35 @@ func TestReply(t *testing.T) {
 		{"$5\r\n5000 \r\n", "", false, -9, -9, "", "5s \x00"},
 		{"*1\r\n:1\r\n", "", false, -9, -9, "", ""},
 	} {
-		r := parsed(t, c.in)
-		if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one {
-			t.Errorf("%q: code %q, error %v, 1 %v", c.in, r.Code(), r.IsError(), r.Is(1))
-		}
-		if fence, _, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
-			t.Errorf("%q: granted %d, %v", c.in, fence, ok)
-		}
-		if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
-			t.Errorf("%q: refused %d, %v", c.in, left, ok)
-		}
-		if mode, h, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || fmt.Sprint(mode, " ", h.Slot, " ", h.Fence, " ", h.Owner) != cmp.Or(c.extended, "exclusive 0 0 ") {
-			t.Errorf("%q: extended %v, %+v, %v", c.in, mode, h, ok)
-		}
-		found, ok := ParseInspect(r)
-		kind := ""
-		switch {
-		case !ok:
-		case found.Holders != nil:
-			kind = found.Holders[0].Left.String() + " " + found.Holders[0].ID
-		case r.Null:
-			kind = "nothing"
-		default:
-			kind = "other"
-		}
-		if kind != c.inspectedKind {
-			t.Errorf("%q: inspected %q, want %q", c.in, kind, c.inspectedKind)
-		}
+		t.Run(strconv.Quote(c.in), func(t *testing.T) {
+			r := parsed(t, c.in)
+			if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one {
+				t.Errorf("code %q, error %v, 1 %v", r.Code(), r.IsError(), r.Is(1))
+			}
+			if fence, _, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
+				t.Errorf("granted %d, %v", fence, ok)
+			}
+			if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
+				t.Errorf("refused %d, %v", left, ok)
+			}
+			if mode, h, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || fmt.Sprint(mode, " ", h.Slot, " ", h.Fence, " ", h.Owner) != cmp.Or(c.extended, "exclusive 0 0 ") {
+				t.Errorf("extended %v, %+v, %v", mode, h, ok)
+			}
+			found, ok := ParseInspect(r)
+			kind := ""
+			switch {
+			case !ok:
+			case found.Holders != nil:
+				kind = found.Holders[0].Left.String() + " " + found.Holders[0].ID
+			case r.Null:
+				kind = "nothing"
+			default:
+				kind = "other"
+			}
+			if kind != c.inspectedKind {
+				t.Errorf("inspected %q, want %q", kind, c.inspectedKind)
+			}
+		})
 	}
 }
 
@@ -95,10 +98,12 @@ func TestRefreshed(t *testing.T) {
 		{"$4\r\n>5 v\r\n", "", 5, 0, false},
 		{"$3\r\n>x \r\n", "", 0, 0, false},
 	} {
-		longer, h, ok := Refreshed(parsed(t, c.in))
-		if longer != c.longer || h.Fence != c.fence || h.Owner != c.owner || ok != c.ok {
-			t.Errorf("%q: %d, %+v, %v", c.in, longer, h, ok)
-		}
+		t.Run(strconv.Quote(c.in), func(t *testing.T) {
+			longer, h, ok := Refreshed(parsed(t, c.in))
+			if longer != c.longer || h.Fence != c.fence || h.Owner != c.owner || ok != c.ok {
+				t.Errorf("%d, %+v, %v", longer, h, ok)
+			}
+		})
 	}
 }
 
@@ -178,13 +183,15 @@ func TestParseFenceOwner(t *testing.T) {
 		{"-000000000000042", 0, "", false},
 		{"", 0, "", false},
 	} {
-		fence, owner, ok := ParseFenceOwner(c.tail)
-		if fence != c.fence || owner != c.owner || ok != c.ok {
-			t.Errorf("%q: %d %q %v", c.tail, fence, owner, ok)
-		}
-		if ok && string(AppendFence(nil, fence))+owner != c.tail {
-			t.Errorf("%q is written %q", c.tail, AppendFence(nil, fence))
-		}
+		t.Run(strconv.Quote(c.tail), func(t *testing.T) {
+			fence, owner, ok := ParseFenceOwner(c.tail)
+			if fence != c.fence || owner != c.owner || ok != c.ok {
+				t.Errorf("%d %q %v", fence, owner, ok)
+			}
+			if ok && string(AppendFence(nil, fence))+owner != c.tail {
+				t.Errorf("is written %q", AppendFence(nil, fence))
+			}
+		})
 	}
 }
 

@@ -153,19 +153,21 @@ func TestAcquireCounters(t *testing.T) {
 			{"junk", "!ERR", "junk"},
 			{"", "!ERR", ""},
 		} {
-			s.must("DEL", "lock:a")
-			s.must("HSET", testState, "7", c.have)
-			got := s.run(acquire("lock:a", mine))
-			if c.grants == "!ERR" {
-				if !strings.HasPrefix(got, "!ERR ") {
-					t.Errorf("counter %q: %s, want an error", c.have, got)
+			s.sub(strconv.Quote(c.have), func() {
+				s.must("DEL", "lock:a")
+				s.must("HSET", testState, "7", c.have)
+				got := s.run(acquire("lock:a", mine))
+				if c.grants == "!ERR" {
+					if !strings.HasPrefix(got, "!ERR ") {
+						s.t.Errorf("%s, want an error", got)
+					}
+					s.value("lock:a", "nil")
+				} else {
+					s.want("granted", got, c.grants)
+					s.value("lock:a", mine+fmt.Sprintf("%016s", c.grants))
 				}
-				s.value("lock:a", "nil")
-			} else {
-				s.want("counter "+c.have, got, c.grants)
-				s.value("lock:a", mine+fmt.Sprintf("%016s", c.grants))
-			}
-			s.counter(c.leaves)
+				s.counter(c.leaves)
+			})
 		}
 		// A counter of six others: the fences of larger packets are written another way.
 		s.must("HSET", testState, "7", "3671294823219200")

@@ -48,6 +48,17 @@ func dialServer(t testing.TB, addr string, m *miniredis.Miniredis) *server {
 	return &server{t: t, mini: m, addr: addr, conn: c}
 }
 
+// sub is a subtest on the same server.
+func (s *server) sub(name string, f func()) {
+	whole := s.t.(*testing.T)
+	whole.Helper()
+	whole.Run(name, func(t *testing.T) {
+		s.t = t
+		defer func() { s.t = whole }()
+		f()
+	})
+}
+
 // another is a second connection to the same server.
 func (s *server) another() *server { return dialServer(s.t, s.addr, s.mini) }
 

@@ -1,6 +1,7 @@
 package netpoll
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -152,20 +153,22 @@ func TestAfterBatch(t *testing.T) {
 func TestSetLinger(t *testing.T) {
 	ls := freeLoops(t, 1)
 	for sec, want := range map[int]string{0: "reset", -1: "EOF"} {
-		c, other := adopted(t, ls, "tcp")
-		if err := SetLinger(c, 1+sec); err != nil { // the other way first
-			t.Fatal(err)
-		}
-		if err := SetLinger(c, sec); err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-		got := "reset"
-		if _, err := other.Read(make([]byte, 1)); err == io.EOF {
-			got = "EOF"
-		}
-		if got != want {
-			t.Errorf("linger %d: the other side got %s, want %s", sec, got, want)
-		}
+		t.Run(fmt.Sprintf("linger %d", sec), func(t *testing.T) {
+			c, other := adopted(t, ls, "tcp")
+			if err := SetLinger(c, 1+sec); err != nil { // the other way first
+				t.Fatal(err)
+			}
+			if err := SetLinger(c, sec); err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			got := "reset"
+			if _, err := other.Read(make([]byte, 1)); err == io.EOF {
+				got = "EOF"
+			}
+			if got != want {
+				t.Errorf("the other side got %s, want %s", got, want)
+			}
+		})
 	}
 }

@@ -44,16 +44,18 @@ var hintCases = []struct{ name, send, replies, want string }{
 // The replies to COMMAND get the hints, however the upstream's bytes are cut.
 func TestHints(t *testing.T) {
 	for _, tt := range hintCases {
-		for _, inline := range []bool{false, true} {
-			for size := 1; size <= len(tt.replies); size++ {
-				if got := withHints(t, tt.send, tt.replies, size, inline, someHints); got != tt.want {
-					t.Fatalf("%s, inline %v, in pieces of %d: got %q, want %q", tt.name, inline, size, got, tt.want)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, inline := range []bool{false, true} {
+				for size := 1; size <= len(tt.replies); size++ {
+					if got := withHints(t, tt.send, tt.replies, size, inline, someHints); got != tt.want {
+						t.Fatalf("inline %v, in pieces of %d: got %q, want %q", inline, size, got, tt.want)
+					}
 				}
 			}
-		}
-		if got := withHints(t, tt.send, tt.replies, len(tt.replies), false, nil); got != tt.replies {
-			t.Errorf("%s, without hints: got %q, want %q", tt.name, got, tt.replies)
-		}
+			if got := withHints(t, tt.send, tt.replies, len(tt.replies), false, nil); got != tt.replies {
+				t.Errorf("without hints: got %q, want %q", got, tt.replies)
+			}
+		})
 	}
 }
 

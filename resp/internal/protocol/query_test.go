@@ -185,8 +185,8 @@ var queryCases = []queryCase{
 		"{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 }
 
-// TestQuery gives the transcripts to a copier in one piece, in small ones, and cut in two at many
-// places.
+// TestQuery gives the transcripts to a copier in one piece, in small ones, and
+// cut in two at many places.
 func TestQuery(t *testing.T) {
 	for _, tt := range queryCases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -262,10 +262,12 @@ func TestQueryRequests(t *testing.T) {
 		{asks{standing: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" +
 			option + end},
 	} {
-		got := string(h.conn.queries.ask(tt.asks))
-		if want := h.names().Replace(tt.want); got != want {
-			t.Errorf("%+v: asked with\n%q, want\n%q", tt.asks, got, want)
-		}
+		t.Run(fmt.Sprintf("%+v", tt.asks), func(t *testing.T) {
+			got := string(h.conn.queries.ask(tt.asks))
+			if want := h.names().Replace(tt.want); got != want {
+				t.Errorf("asked with\n%q, want\n%q", got, want)
+			}
+		})
 	}
 	last := *h.conn.queries.last
 	h.conn.queries.ask(asks{standing: true})

@@ -237,11 +237,12 @@ func TestGateMalformed(t *testing.T) {
 		{"POST / HTTP/1.1\r\n", "", ""},
 		{"*2\r\n$4\r\npost\r\n$3\r\njob\r\n", "", ""},
 	} {
-		g := gateAll([]byte(tt.in), func() int { return 1 }, judgeJob)
-		if string(g.forwarded) != tt.forwarded || g.why != tt.why+"." || len(g.own) > 0 {
-			t.Errorf("%.50q: forwarded %q, own %q, refused %q; want %q, %q", tt.in, g.forwarded, g.own, g.why,
-				tt.forwarded, tt.why)
-		}
+		t.Run(fmt.Sprintf("%.50q", tt.in), func(t *testing.T) {
+			g := gateAll([]byte(tt.in), func() int { return 1 }, judgeJob)
+			if string(g.forwarded) != tt.forwarded || g.why != tt.why+"." || len(g.own) > 0 {
+				t.Errorf("forwarded %q, own %q, refused %q; want %q, %q", g.forwarded, g.own, g.why, tt.forwarded, tt.why)
+			}
+		})
 	}
 }
 
@@ -252,16 +253,18 @@ func TestGateLimited(t *testing.T) {
 		array("SET", "job", strings.Repeat("a", 20_000)):                             "unauthenticated bulk length",
 		array("SET", "job", "a"): "",
 	} {
-		var q Requests
-		q.Limited = func() bool { return true }
-		q.Guard(judgeJob, func() bool { return false })
-		n, ev := q.Scan([]byte(in))
-		if ev == Own {
-			_, ev = q.Collect([]byte(in))
-		}
-		if n != 0 || q.Why != why || (ev == Malformed) != (why != "") {
-			t.Errorf("%.50q: %d forwarded, event %d, %q; want %q", in, n, ev, q.Why, why)
-		}
+		t.Run(fmt.Sprintf("%.50q", in), func(t *testing.T) {
+			var q Requests
+			q.Limited = func() bool { return true }
+			q.Guard(judgeJob, func() bool { return false })
+			n, ev := q.Scan([]byte(in))
+			if ev == Own {
+				_, ev = q.Collect([]byte(in))
+			}
+			if n != 0 || q.Why != why || (ev == Malformed) != (why != "") {
+				t.Errorf("%d forwarded, event %d, %q; want %q", n, ev, q.Why, why)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -22,14 +23,16 @@ func TestSplitInline(t *testing.T) {
 		{in: `"a\`, bad: true},
 		{in: `"a" b`, want: []string{"a", "b"}}, {in: "'a'\v'b'", want: []string{"a", "b"}},
 	} {
-		args, err := splitInline([]byte(tt.in))
-		var got []string
-		for _, a := range args {
-			got = append(got, string(a))
-		}
-		if (err != nil) != tt.bad || !slices.Equal(got, tt.want) {
-			t.Errorf("splitInline(%q) = %q, %v; want %q, bad %v", tt.in, got, err, tt.want, tt.bad)
-		}
+		t.Run(strconv.Quote(tt.in), func(t *testing.T) {
+			args, err := splitInline([]byte(tt.in))
+			var got []string
+			for _, a := range args {
+				got = append(got, string(a))
+			}
+			if (err != nil) != tt.bad || !slices.Equal(got, tt.want) {
+				t.Errorf("splitInline(%q) = %q, %v; want %q, bad %v", tt.in, got, err, tt.want, tt.bad)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"math"
+	"strconv"
 	"testing"
 )
 
@@ -18,9 +19,11 @@ func TestNumber(t *testing.T) {
 		{"", 0, false}, {"-", 0, false}, {"+1", 0, false}, {"01", 0, false}, {"-0", 0, false}, {"-01", 0, false},
 		{" 1", 0, false}, {"1 ", 0, false}, {"1a", 0, false}, {"0x1", 0, false}, {"00", 0, false},
 	} {
-		if got, ok := number([]byte(tt.in)); got != tt.want || ok != tt.ok {
-			t.Errorf("number(%q) = %d, %v; want %d, %v", tt.in, got, ok, tt.want, tt.ok)
-		}
+		t.Run(strconv.Quote(tt.in), func(t *testing.T) {
+			if got, ok := number([]byte(tt.in)); got != tt.want || ok != tt.ok {
+				t.Errorf("number(%q) = %d, %v; want %d, %v", tt.in, got, ok, tt.want, tt.ok)
+			}
+		})
 	}
 }
 
@@ -38,9 +41,11 @@ func TestHeader(t *testing.T) {
 		{"* 1\r\n", 0, 0, false, false},
 		{"*\x001\r\n", 0, 0, false, false}, {"*1234567890123456789012", 0, 0, false, false},
 	} {
-		v, n, more, ok := header([]byte(tt.in))
-		if ok != tt.ok || more != tt.more || ok && (v != tt.v || n != tt.n) {
-			t.Errorf("header(%q) = %d, %d, %v, %v; want %d, %d, %v, %v", tt.in, v, n, more, ok, tt.v, tt.n, tt.more, tt.ok)
-		}
+		t.Run(strconv.Quote(tt.in), func(t *testing.T) {
+			v, n, more, ok := header([]byte(tt.in))
+			if ok != tt.ok || more != tt.more || ok && (v != tt.v || n != tt.n) {
+				t.Errorf("header(%q) = %d, %d, %v, %v; want %d, %d, %v, %v", tt.in, v, n, more, ok, tt.v, tt.n, tt.more, tt.ok)
+			}
+		})
 	}
 }

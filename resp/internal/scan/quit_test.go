@@ -1,6 +1,9 @@
 package scan
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 func TestQuitFinder(t *testing.T) {
 	for _, tt := range []struct {
@@ -12,13 +15,15 @@ func TestQuitFinder(t *testing.T) {
 		{" \t\r\n \nQUIT\r\n", true}, {"PING\r\n \r\n", false}, {"PING\r\n", false}, {"ECHO QUIT\r\n", false},
 		{"*2\r\n$4\r\nECHO\r\n$8\r\n\r\nQUIT\r\n\r\n", false}, {"QUI", false}, {"*1x\r\nQUIT\r\n", false}, {"", false},
 	} {
-		var whole, bytes QuitFinder
-		got := false
-		for i := range len(tt.in) {
-			got = bytes.Feed([]byte{tt.in[i]}) || got
-		}
-		if w := whole.Feed([]byte(tt.in)); w != tt.want || got != tt.want {
-			t.Errorf("%q: found %v whole and %v bytewise, want %v", tt.in, w, got, tt.want)
-		}
+		t.Run(strconv.Quote(tt.in), func(t *testing.T) {
+			var whole, bytes QuitFinder
+			got := false
+			for i := range len(tt.in) {
+				got = bytes.Feed([]byte{tt.in[i]}) || got
+			}
+			if w := whole.Feed([]byte(tt.in)); w != tt.want || got != tt.want {
+				t.Errorf("found %v whole and %v bytewise, want %v", w, got, tt.want)
+			}
+		})
 	}
 }

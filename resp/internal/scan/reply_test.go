@@ -2,6 +2,7 @@ package scan
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,13 +47,15 @@ func TestReplyScanner(t *testing.T) {
 		{"unknown type is a line", []string{"@foo\r\n", "+OK\r\n"}, "@+"},
 		{"deep", []string{strings.Repeat("*1\r\n", maxDepth) + ":1\r\n", "+OK\r\n"}, "*+"},
 	} {
-		for _, size := range []int{1, 2, 3, 7, 1 << 20} {
-			got, first, broken := frames(strings.Join(tt.frames, ""), size)
-			if !slices.Equal(got, tt.frames) || string(first) != tt.first || broken {
-				t.Errorf("%s in pieces of %d: got %q of types %q, broken %v; want %q of types %q", tt.name, size, got, first,
-					broken, tt.frames, tt.first)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, size := range []int{1, 2, 3, 7, 1 << 20} {
+				got, first, broken := frames(strings.Join(tt.frames, ""), size)
+				if !slices.Equal(got, tt.frames) || string(first) != tt.first || broken {
+					t.Errorf("in pieces of %d: got %q of types %q, broken %v; want %q of types %q", size, got, first,
+						broken, tt.frames, tt.first)
+				}
 			}
-		}
+		})
 	}
 	for _, in := range []string{"$x\r\n", "*99999999999999999999\r\n", strings.Repeat("*1\r\n", maxDepth+2), "$-2\r\n",
 		"$?\r\n",
@@ -70,9 +73,11 @@ func TestPassScalars(t *testing.T) {
 		":1\r\n$3\r\nabc\r": 1, ":1\r\n+OK\r": 1, "$-2\r\n": 0, "$12345678\r\n": 0, "_\r\n": 0, ":0\r0\n+OK\r\n": 2,
 		":1\n": 1,
 	} {
-		if _, got := new(Replies).PassScalars([]byte(in)); got != want {
-			t.Errorf("%q: passed over %d replies, want %d", in, got, want)
-		}
+		t.Run(strconv.Quote(in), func(t *testing.T) {
+			if _, got := new(Replies).PassScalars([]byte(in)); got != want {
+				t.Errorf("passed over %d replies, want %d", got, want)
+			}
+		})
 	}
 }
 
