@@ -422,7 +422,7 @@ var replyTests = []struct {
 	{[]string{"UNLOCK", "job", tokenText[:16]}, noToken, ""},
 }
 
-func TestReplies(t *testing.T) {
+func TestRequestsAskMastersAndReply(t *testing.T) {
 	for _, tt := range replyTests {
 		t.Run(fmt.Sprintf("%.60s", strings.Join(tt.argv, " ")), func(t *testing.T) {
 			for _, w := range ways {
@@ -457,8 +457,8 @@ func canBegin(argv []string, reply string) bool {
 	return false
 }
 
-// TestOwner: without OWNER the label is the client's address.
-func TestOwner(t *testing.T) {
+// TestLabelWithoutOwnerIsClientAddress: without OWNER the label is the client's address.
+func TestLabelWithoutOwnerIsClientAddress(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, nil)
 		for _, options := range []string{"", "FULL", "SHARED", "WAIT 1s", "OWNER me", ""} {
@@ -481,7 +481,7 @@ func TestReservedKey(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestErrorsOfMastersBecomeReplies(t *testing.T) {
 	for _, w := range ways {
 		testFailures(t, w)
 	}
@@ -514,9 +514,9 @@ func testFailures(t *testing.T, w way) {
 	}
 }
 
-// TestGate: arguments are checked before authentication, and LOCK is refused while it is not known
-// whether the upstream wants a password.
-func TestGate(t *testing.T) {
+// TestArgumentsAreCheckedBeforeAuthentication: arguments are checked before authentication, and
+// LOCK is refused while it is not known whether the upstream wants a password.
+func TestArgumentsAreCheckedBeforeAuthentication(t *testing.T) {
 	for _, w := range ways {
 		testGate(t, w)
 	}
@@ -593,8 +593,8 @@ func TestInfoReplies(t *testing.T) {
 	}
 }
 
-// TestAbandoned: a grant whose reply cannot be written is given back.
-func TestAbandoned(t *testing.T) {
+// TestGrantWithoutReplyIsGivenBack: a grant whose reply cannot be written is given back.
+func TestGrantWithoutReplyIsGivenBack(t *testing.T) {
 	for _, w := range ways {
 		testAbandoned(t, w, "LOCK job 5000")
 		asked := testAbandoned(t, w, "LOCK a 5000 KEYS 2 b job")

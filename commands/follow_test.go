@@ -160,8 +160,8 @@ func (d *desk) want(want ...string) {
 	}
 }
 
-// TestFollow: the reply comes as soon as the fence is another one.
-func TestFollow(t *testing.T) {
+// TestFollowRepliesWhenTheFenceChanges: the reply comes as soon as the fence is another one.
+func TestFollowRepliesWhenTheFenceChanges(t *testing.T) {
 	inBubble(t, func(d *desk) { // it is another one already
 		d.m.hold(7, false)
 		d.follow(6, time.Minute)

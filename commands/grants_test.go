@@ -14,7 +14,7 @@ import (
 	"lockproxy/resp"
 )
 
-func TestGrants(t *testing.T) {
+func TestAgeCountsFromEachGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGrants()
 		g.granted("job", quorum.Token{Fence: 7}, quorum.Exclusive)
@@ -100,8 +100,9 @@ func TestGrantsUnderChurn(t *testing.T) {
 	}
 }
 
-// TestAge: operators see how long ago a lock was granted through this proxy, until it is released.
-func TestAge(t *testing.T) {
+// TestAgeIsShownUntilRelease: operators see how long ago a lock was granted through this proxy,
+// until it is released.
+func TestAgeIsShownUntilRelease(t *testing.T) {
 	locker := &fakeLocker{held: true, info: quorum.Info{Key: "job", Held: 1, Fence: aToken.Fence}}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{})

@@ -20,9 +20,9 @@ import (
 // fifteen are as many keys as KEYS takes, beside the key of the command.
 func fifteen() []string { return strings.Fields("b c d e f g h i j k l m n o p") }
 
-// TestKinds: each form of the commands, the request to the masters, and
+// TestFormsOfLocksAskMastersAndReply: each form of the commands, the request to the masters, and
 // the reply.
-func TestKinds(t *testing.T) {
+func TestFormsOfLocksAskMastersAndReply(t *testing.T) {
 	token := aToken.String()
 	all, long := fmt.Sprintf("%q", fifteen()), fifteen()
 	for i := range long {
@@ -216,9 +216,9 @@ func readUntilPong(c net.Conn) (string, error) {
 	}
 }
 
-// TestSlotsReply: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no
+// TestSlotsAreListedForLimitOnly: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no
 // other has any.
-func TestSlotsReply(t *testing.T) {
+func TestSlotsAreListedForLimitOnly(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
 	slots := []stat.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: 1000}, {Slot: 3, Fence: 9, TTL: 2000}}
 	const (
@@ -252,8 +252,8 @@ func TestSlotsReply(t *testing.T) {
 	}
 }
 
-// TestSlotsReply3: the slots that LOCKINFO lists are maps.
-func TestSlotsReply3(t *testing.T) {
+// TestSlotsAreMapsInRESP3: the slots that LOCKINFO lists are maps.
+func TestSlotsAreMapsInRESP3(t *testing.T) {
 	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{Dial: redisDial(t)}).(*net.TCPConn)
@@ -266,9 +266,9 @@ func TestSlotsReply3(t *testing.T) {
 	}
 }
 
-// TestHelp: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP
+// TestHelpTakesNoLockAndAsksNoMaster: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP
 // has the same lines.
-func TestHelp(t *testing.T) {
+func TestHelpTakesNoLockAndAsksNoMaster(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Permission = &fakePermission{} })
 		lock, proxy := ask(t, c, r, "LOCK", "help"), ask(t, c, r, "LOCKPROXY", "HELP")

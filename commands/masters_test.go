@@ -42,7 +42,7 @@ func askMasters(t *testing.T, show bool) []string {
 	return strings.Split(reply, " *24 ")[1:]
 }
 
-func TestMasters(t *testing.T) {
+func TestMastersAreNamedOnlyIfShown(t *testing.T) {
 	want := []string{
 		"address h:1 state voting reason answers in 62 ms, later than the majority needs votes_in_ms :0 since_ms :an hour run_id abc rtt_us :1500 grants :1 refusals :2 errors :3 late :4 slow_ms :62",
 		"address m2@h:2 state quarantined reason restarted  17s ago votes_in_ms :42501 since_ms :an hour run_id  rtt_us :0 grants :0 refusals :0 errors :0 late :0 slow_ms :0",
@@ -60,7 +60,7 @@ func TestMasters(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmitFindsMasterByNameAddressOrPlace(t *testing.T) {
 	refused := quorum.MasterError{Index: 1, Name: "m2@h:2", Err: errors.New("is the same server\r\nas h:1")}
 	for _, tt := range []struct {
 		name, given string

@@ -57,9 +57,9 @@ func (p *fakePermission) MayConfigure(_ context.Context, user string) (string, e
 	return p.config, p.configErr
 }
 
-// TestPermission: commands about locks and masters need it, the others do not; and it comes after
-// arguments and authentication.
-func TestPermission(t *testing.T) {
+// TestLocksAndMastersNeedPermission: commands about locks and masters need it, the others do not;
+// and it comes after arguments and authentication.
+func TestLocksAndMastersNeedPermission(t *testing.T) {
 	permission := &fakePermission{}
 	c, r, locker, gate := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
 	locker.masters = []stat.Master{{Name: "m1"}}
@@ -217,8 +217,8 @@ func (p *twicePermission) MayWrite(context.Context, string, string) (string, err
 
 func (p *twicePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermissionAfterWaiting: after a wait the permission is checked again before the reply, and a lock that
-// the user may not have is given back.
+// TestPermissionAfterWaiting: after a wait the permission is checked again before the reply, and a
+// lock that the user may not have is given back.
 func TestPermissionAfterWaiting(t *testing.T) {
 	abandoned := fmt.Sprintf("abandon %q %v", "job", aToken)
 	for name, tt := range map[string]struct {

@@ -23,7 +23,7 @@ func TestAttemptTimeoutFollowsTTL(t *testing.T) {
 }
 
 // B4, B5: a grant that comes after the whole ttl is no grant, and leaves no key.
-func TestLate(t *testing.T) {
+func TestGrantAfterItsTTLIsNone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(0, 3, func(m *fake.Master) { delayed(m, "acquire", time.Millisecond) })

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestDeadlines sets, moves and cancels deadlines at random and compares what expires with a plain
-// list.
-func TestDeadlines(t *testing.T) {
+// TestDeadlinesExpireAsInAPlainList sets, moves and cancels deadlines at random and compares what
+// expires with a plain list.
+func TestDeadlinesExpireAsInAPlainList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, flushed := time.Now(), 0
 		var mu sync.Mutex // the timer runs on goroutines of its own

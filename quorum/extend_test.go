@@ -13,7 +13,7 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-func TestExtend(t *testing.T) {
+func TestExtendNeedsAMajority(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fail func(s *sim)

@@ -3,7 +3,7 @@ package quorum
 import "testing"
 
 // A server belongs to the lane that claimed it first, until that lane is disconnected.
-func TestClaims(t *testing.T) {
+func TestServerBelongsToItsFirstLane(t *testing.T) {
 	c := claims{runIDs: make([]string, 3)}
 	for _, step := range []struct {
 		name      string

@@ -17,7 +17,7 @@ func shorten(m *fake.Master) {
 	m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
 }
 
-func TestInspect(t *testing.T) {
+func TestInspectShowsWhatAMajorityHas(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fail func(s *sim)

@@ -245,7 +245,7 @@ func TestKeepOfOnePlace(t *testing.T) {
 }
 
 // An exclusive lock becomes a shared one. Who joins has a greater fence.
-func TestDowngrade(t *testing.T) {
+func TestExclusiveLockBecomesShared(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
 		for range 2 {

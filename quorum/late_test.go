@@ -133,7 +133,7 @@ func TestCheckWithLateMasterAway(t *testing.T) {
 	})
 }
 
-func TestJudges(t *testing.T) {
+func TestVotersJudgeWhileTheirKeysLast(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int

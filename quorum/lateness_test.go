@@ -33,7 +33,7 @@ func TestLatenessLogged(t *testing.T) {
 }
 
 // lateness remembers how late this process was for some seconds, and logs it now and then.
-func TestLateness(t *testing.T) {
+func TestLatenessIsRememberedForSeconds(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	synctest.Test(t, func(t *testing.T) {
 		l := lateness{log: zap.New(core)}

@@ -59,7 +59,7 @@ func TestProgressIsNoSilence(t *testing.T) {
 
 // Silent masters no longer count after the longest of: master-timeout, 250 ms under load, twice
 // the longest recent round trip up to that, ten times the recent lateness of this process.
-func TestSilence(t *testing.T) {
+func TestSilentMasterCountsNoLonger(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before func(s *sim, q *Quorum)

@@ -89,7 +89,7 @@ func wantNoneForever(t *testing.T, s *redisServer) {
 
 // Many clients on a few keys: a key never has two holders, its tokens rise, and no key is left:
 // B16.
-func TestContention(t *testing.T) {
+func TestContendedKeyHasOneHolder(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
 	places := make([]place, 4)

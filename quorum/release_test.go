@@ -16,7 +16,7 @@ import (
 )
 
 // B12: UNLOCK answers once, in bounded time: 1, 0 or ErrNoQuorum.
-func TestRelease(t *testing.T) {
+func TestReleaseAnswersInBoundedTime(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fail func(s *sim, key string)
@@ -83,7 +83,7 @@ func TestReleaseGivenUp(t *testing.T) {
 	})
 }
 
-func TestAbandon(t *testing.T) {
+func TestAbandonLeavesNoKey(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)

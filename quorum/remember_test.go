@@ -8,9 +8,9 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRemember: a value that one proxy keeps with the masters another recalls, from those masters
-// that answer.
-func TestRemember(t *testing.T) {
+// TestValueIsRecalledThroughAnotherProxy: a value that one proxy keeps with the masters another
+// recalls, from those masters that answer.
+func TestValueIsRecalledThroughAnotherProxy(t *testing.T) {
 	minis := []string{}
 	first := startMini(t)
 	minis = append(minis, first.Addr(), startMini(t).Addr(), startMini(t).Addr())

@@ -15,7 +15,7 @@ import (
 )
 
 // Inspect, Scan and ReleaseKey on servers: our locks, locks of another library, and other keys.
-func TestScan(t *testing.T) {
+func TestScanTellsLocksFromForeignKeys(t *testing.T) {
 	for kind, start := range startThree {
 		for _, prefix := range []string{"lock:", "", "a*[b]?\\c"} {
 			t.Run(fmt.Sprintf("%s/%q", kind, prefix), func(t *testing.T) {

@@ -67,7 +67,7 @@ func wantReleased(t *testing.T, q *Quorum, r ValueRequest, want bool) {
 // counted is how much later a lock may end because the low bits of an end count its changes.
 const counted = 7 * time.Millisecond
 
-func TestValues(t *testing.T) {
+func TestValueIsRefreshedShortenedAndReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q, other := s.quorum(), s.quorum()
 		lease := adopt(t, q, "job", "v", 30*time.Second)
@@ -136,7 +136,7 @@ func (s *sim) lives(value string, masters int, least, most time.Duration) {
 
 // A value is taken only with the limits of a request, and an attempt by the ttl that was asked
 // for.
-func TestAdopt(t *testing.T) {
+func TestAdoptKeepsTheLimitsOfRequests(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		for name, r := range map[string]Request{
@@ -341,7 +341,7 @@ func TestShorteningOvertaken(t *testing.T) {
 
 // A shortening ends on all masters that answer, also of a lock that was just extended through
 // another proxy, and its rest may be shorter than any ttl.
-func TestShorten(t *testing.T) {
+func TestShorteningEndsLocksOnAllMasters(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q, other := s.quorum(), s.quorum()
 		adopt(t, q, "job", "v", 30*time.Second)
@@ -589,7 +589,7 @@ func TestKnownSecret(t *testing.T) {
 }
 
 // The secret of a value is remembered for its key, and forgotten when it is released.
-func TestSecrets(t *testing.T) {
+func TestSecretIsForgottenWithItsValue(t *testing.T) {
 	var s secrets
 	if got := s.get("k", "v"); got != "" || s.take("k", "v") != "" {
 		t.Errorf("the empty memory has %q", got)

@@ -40,7 +40,7 @@ func (h *heard) total() int {
 }
 
 // A Watch reports a release through any proxy, once by each master.
-func TestWatch(t *testing.T) {
+func TestWatchReportsEachReleaseOnce(t *testing.T) {
 	for kind, start := range startThree {
 		t.Run(kind, func(t *testing.T) {
 			addrs := start(t)

@@ -8,7 +8,7 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-func TestWinner(t *testing.T) {
+func TestWinnerIsWhomAMajorityHolds(t *testing.T) {
 	mine, other := one(wire.Entry{ID: "a", Fence: 7, Owner: "me"}), one(wire.Entry{ID: "b"})
 	left := func(s wire.Inspected, d time.Duration) wire.Inspected {
 		h := s.Holders[0]

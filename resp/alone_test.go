@@ -78,7 +78,7 @@ func (l *lonely) names() []string {
 
 const isOff = "-ERR upstream there: is off\r\n"
 
-func TestAlone(t *testing.T) {
+func TestAloneAnswersWithoutUpstream(t *testing.T) {
 	long := "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$70000\r\n" + strings.Repeat("s", 70_000) + "\r\n"
 	eachWay(t, func(t *testing.T, watched bool) {
 		l := startLonely(t, watched)
@@ -174,8 +174,9 @@ func TestAloneDialsOnce(t *testing.T) {
 	}
 }
 
-// TestBack: whether the upstream is back is tried once a second at most, if no client dials.
-func TestBack(t *testing.T) {
+// TestUpstreamIsTriedOnceASecond: whether the upstream is back is tried once a second at most, if
+// no client dials.
+func TestUpstreamIsTriedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f dialFailure
 		dials, up := 0, false

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestBegun drives a command that Options.Begin runs through the orders in which Begin can return,
-// done be called, the reply be written and the loop's watch end.
-func TestBegun(t *testing.T) {
+// TestBegunCommandEndsInAnyOrder drives a command that Options.Begin runs through the orders in
+// which Begin can return, done be called, the reply be written and the loop's watch end.
+func TestBegunCommandEndsInAnyOrder(t *testing.T) {
 	for _, tt := range []struct {
 		order string // steps; a step ends in ! if it must return true
 		want  phase

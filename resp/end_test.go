@@ -67,14 +67,14 @@ func TestHowItEnded(t *testing.T) {
 	}
 }
 
-// TestGone: a command that waits learns at once that the client has left, or
+// TestCommandLearnsThatClientLeft: a command that waits learns at once that the client has left, or
 // wants to.
-func TestGone(t *testing.T) {
+func TestCommandLearnsThatClientLeft(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, func(o *Options) {
 		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
 			select {
-			case <-SessionOf(conn).Gone():
+			case <-SessionOf(conn).ClientClosed():
 				conn.WriteString("gone")
 			case <-time.After(time.Minute):
 				conn.WriteString("waited")

@@ -32,9 +32,9 @@ func (t *timed) list() string {
 	return strings.Join(t.all, " ")
 }
 
-// TestTimed: one packet of so many is timed, by its first command, if that has one reply of its own
-// and does not block.
-func TestTimed(t *testing.T) {
+// TestFirstOfSoManyPacketsIsTimed: one packet of so many is timed, by its first command, if that
+// has one reply of its own and does not block.
+func TestFirstOfSoManyPacketsIsTimed(t *testing.T) {
 	network, addr := startRedis(t)
 	const like = "*1\r\n$3\r\nGET\r\n" // an argument that looks like a request
 	const ping, pong = "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"
@@ -132,8 +132,8 @@ func TestTimedLatency(t *testing.T) {
 	}
 }
 
-// TestGroups: the groups are Redis' own.
-func TestGroups(t *testing.T) {
+// TestGroupsAreThoseOfRedis: the groups are Redis' own.
+func TestGroupsAreThoseOfRedis(t *testing.T) {
 	network, addr := startRedis(t)
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), network, addr)
 	if err != nil {

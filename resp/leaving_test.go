@@ -144,9 +144,9 @@ func TestMaxClients(t *testing.T) {
 	again.expect("+PONG\r\n")
 }
 
-// TestShutdown: idle connections and subscribers end at once, one with an
+// TestShutdownWaitsForUnansweredRequests: idle connections and subscribers end at once, one with an
 // unanswered request when it is answered, the rest at the limit.
-func TestShutdown(t *testing.T) {
+func TestShutdownWaitsForUnansweredRequests(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	idle, blocked, subscribed, inside := r.dial(), r.dial(), r.dial(), r.dial()

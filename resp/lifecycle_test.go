@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTransitions drives a lifecycle through each state and cause.
-func TestTransitions(t *testing.T) {
+// TestLifecycleTransitions drives a lifecycle through each state and cause.
+func TestLifecycleTransitions(t *testing.T) {
 	const open, draining, ending, halfClosed, lingering, closed = stateOpen, stateDraining, stateEnding,
 		stateHalfClosed, stateLingering, stateClosed
 	for from, want := range map[state][5]state{ // after drain, rest, finish, the upstream's end, cut
@@ -102,8 +102,9 @@ func TestEndIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestLeave: leaving changes no state, and calls the function whether it is set before or after.
-func TestLeave(t *testing.T) {
+// TestLeavingChangesNoState: leaving changes no state, and calls the function whether it is set
+// before or after.
+func TestLeavingChangesNoState(t *testing.T) {
 	calls := 0
 	l := lifecycle{left: make(chan struct{}), spawn: func(f func()) { f() }}
 	l.setOnLeft(func() { calls++ })

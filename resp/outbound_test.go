@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestInsertion: our replies go between two frames of the upstream, and only there.
-func TestInsertion(t *testing.T) {
+// TestOwnRepliesGoBetweenFrames: our replies go between two frames of the upstream, and only there.
+func TestOwnRepliesGoBetweenFrames(t *testing.T) {
 	type piece struct {
 		b        string
 		boundary int
@@ -87,9 +87,9 @@ func TestInsertionEnds(t *testing.T) {
 	}
 }
 
-// TestDelivery: the function of OnUndelivered is called at most once, and only if the reply of its
-// own command fails.
-func TestDelivery(t *testing.T) {
+// TestUndeliveredIsReportedOnce: the function of OnUndelivered is called at most once, and only if
+// the reply of its own command fails.
+func TestUndeliveredIsReportedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		act  func(*delivery)

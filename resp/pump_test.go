@@ -6,9 +6,9 @@ import (
 	"lockproxy/resp/internal/protocol"
 )
 
-// TestApply is a table of effects, and the pump's next task, the replies of ours and the reason of
-// the end.
-func TestApply(t *testing.T) {
+// TestEffectChoosesTheNextTask is a table of effects, and the pump's next task, the replies of ours
+// and the reason of the end.
+func TestEffectChoosesTheNextTask(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		effect  protocol.Effect

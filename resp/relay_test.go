@@ -140,9 +140,9 @@ func (c *client) expectEOF() {
 	}
 }
 
-// TestStates is a transcript for each state that a connection can be in: the request, and the
-// reply byte for byte.
-func TestStates(t *testing.T) {
+// TestRepliesInEachState is a transcript for each state that a connection can be in: the request,
+// and the reply byte for byte.
+func TestRepliesInEachState(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	const own = "$5\r\nown:a\r\n"
@@ -194,9 +194,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestEnds is a transcript for each way that a connection ends: what must have come before the
-// end.
-func TestEnds(t *testing.T) {
+// TestRepliesComeBeforeTheEnd is a transcript for each way that a connection ends: what must have
+// come before the end.
+func TestRepliesComeBeforeTheEnd(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	for _, tt := range []struct{ name, send, want string }{
@@ -238,8 +238,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestPushes puts RESP3 pushes everywhere between our replies.
-func TestPushes(t *testing.T) {
+// TestPushesGoBetweenOwnReplies puts RESP3 pushes everywhere between our replies.
+func TestPushesGoBetweenOwnReplies(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	c := r.dial()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
-// ends; others go on.
-func TestRetire(t *testing.T) {
+// TestRetireCutsOffNoReply: connections with the old upstream end when that cuts off no reply, the
+// rest when ctx ends; others go on.
+func TestRetireCutsOffNoReply(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	idle, unused, blocked, subscribed, inside, ours := r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial()

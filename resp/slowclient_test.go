@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestPace: whose client is slow, looked at eight times in a timeout of 8 s.
-func TestPace(t *testing.T) {
+// TestPaceTellsSlowClients: whose client is slow, looked at eight times in a timeout of 8 s.
+func TestPaceTellsSlowClients(t *testing.T) {
 	const timeout, step = 8 * time.Second, time.Second
 	for _, tt := range []struct {
 		name string

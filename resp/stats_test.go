@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestStats: bytes and commands are counted once, while the connection lives and when it has
-// ended.
-func TestStats(t *testing.T) {
+// TestBytesAndCommandsAreCountedOnce: bytes and commands are counted once, while the connection
+// lives and when it has ended.
+func TestBytesAndCommandsAreCountedOnce(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, func(o *Options) { o.MaxClients = 2 })
 	idle, c := r.dial(), r.dial()

@@ -8,11 +8,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestUnlockBesideExtendAnswers1: two of three masters have a lock. Its UNLOCK has reached the
-// first master and not yet the second when an EXTEND comes through another proxy, whose
+// TestUnlockSaysHeldWhenExtendFailsBesideIt: two of three masters have a lock. Its UNLOCK has
+// reached the first master and not yet the second when an EXTEND comes through another proxy, whose
 // master-timeout is much shorter. EXTEND finds the lock on one master only and answers 0. The lock
 // was held until its UNLOCK, so UNLOCK answers 1.
-func TestUnlockBesideExtendAnswers1(t *testing.T) {
+func TestUnlockSaysHeldWhenExtendFailsBesideIt(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Relays: true, Proxies: -1, Flags: []string{"--master-timeout", "20s"}})
 	patient, quick, granter := l.StartProxy(t), l.StartProxy(t, "--master-timeout", "50ms"), l.StartProxy(t)

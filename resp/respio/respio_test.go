@@ -53,7 +53,7 @@ var replies = []struct{ name, bytes, want string }{
 	{"deepest", "*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "*(*(*(*(:1))))"},
 }
 
-func TestReplies(t *testing.T) {
+func TestRepliesAreParsedWhole(t *testing.T) {
 	for _, c := range replies {
 		t.Run(c.name, func(t *testing.T) {
 			var r Reply
@@ -95,7 +95,7 @@ func TestReaderReadsNoByteMore(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestMalformedRepliesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes string
 		want  error

@@ -170,7 +170,7 @@ func TestNoForm(t *testing.T) {
 	}
 }
 
-func TestMasked(t *testing.T) {
+func TestScriptsAreShownWithoutTheirTexts(t *testing.T) {
 	for body, want := range map[string]string{
 		`redis.call('HSET', KEYS[1], "secret", 5)`: `redis . call ( "hset" , KEYS [ ? ] , "?" , ? )`,
 		`local pw = "secret" return pw`:            `local v1 = "?" return v1`,

@@ -86,7 +86,7 @@ var requestsWithKeys = []struct{ line, keys string }{
 	{"XREADGROUP\x00x GROUP g", "GROUP g"}, // Redis may take it for XREADGROUP
 }
 
-func TestJudge(t *testing.T) {
+func TestVerdictDependsOnKeysOnly(t *testing.T) {
 	for _, c := range requestsWithKeys {
 		t.Run(c.line, func(t *testing.T) {
 			argv := words(c.line)
@@ -171,8 +171,8 @@ func TestJudgeIfAllKeysAreLocks(t *testing.T) {
 	}
 }
 
-// TestKeysAreWhereTablesSay compares Judge with the tables of servers that may not be installed. See
-// TestKeysAreWhereServersSay for keys that options and numbers determine.
+// TestKeysAreWhereTablesSay compares Judge with the tables of servers that may not be installed.
+// See TestKeysAreWhereServersSay for keys that options and numbers determine.
 func TestKeysAreWhereTablesSay(t *testing.T) {
 	table, err := os.ReadFile("testdata/commands.txt")
 	if err != nil {

@@ -156,7 +156,7 @@ var refusedCommands = []refused{
 	{"SET|k|v|NX|PX|+30", ReasonTTL, "value is not an integer or out of range"},
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusedCommandsSayWhy(t *testing.T) {
 	for _, c := range refusals(t) {
 		t.Run(c.line[:min(len(c.line), 40)], func(t *testing.T) {
 			_, err := testTable(t, "k", 0).Parse(args(c.line))

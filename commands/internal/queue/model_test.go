@@ -136,9 +136,10 @@ func randomGuest(r *rand.Rand, name string) guest {
 	return g
 }
 
-// TestModel lets clients of all kinds come and go at random. A client that could have the lock has
-// it soon. None overtakes another, except readers other readers. All are served.
-func TestModel(t *testing.T) {
+// TestRandomClientsAreServedSoonAndInOrder lets clients of all kinds come and go at random. A
+// client that could have the lock has it soon. None overtakes another, except readers other
+// readers. All are served.
+func TestRandomClientsAreServedSoonAndInOrder(t *testing.T) {
 	seeds := 150
 	if testing.Short() {
 		seeds = 20

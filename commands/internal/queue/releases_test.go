@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestReleases: of five masters, the first message is news, and the third. here marks what
-// this proxy has released itself.
-func TestReleases(t *testing.T) {
+// TestFirstAndMajorityMessageAreNews: of five masters, the first message is news, and the third.
+// here marks what this proxy has released itself.
+func TestFirstAndMajorityMessageAreNews(t *testing.T) {
 	const here = true
 	type message struct {
 		id   string

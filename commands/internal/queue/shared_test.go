@@ -164,9 +164,9 @@ func TestHowLongItWaits(t *testing.T) {
 	})
 }
 
-// TestDowngrade: when a writer shares its lock the readers after it get theirs. When it releases
-// its share under the same name, a writer gets the lock.
-func TestDowngrade(t *testing.T) {
+// TestSharingWriterLetsReadersIn: when a writer shares its lock the readers after it get theirs.
+// When it releases its share under the same name, a writer gets the lock.
+func TestSharingWriterLetsReadersIn(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		inHall(t, func(h *hall) {
 			// it shares at 201.5ms and is done at 603.5ms

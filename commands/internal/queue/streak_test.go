@@ -6,8 +6,9 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestStreak: a streak is full after maxHandOvers grants to clients that waited, times the limit.
-func TestStreak(t *testing.T) {
+// TestStreakIsFullAfterSoManyHandOvers: a streak is full after maxHandOvers grants to clients that
+// waited, times the limit.
+func TestStreakIsFullAfterSoManyHandOvers(t *testing.T) {
 	exclusive := quorum.Request{}
 	shared := quorum.Request{Mode: quorum.Shared}
 	limited := quorum.Request{Mode: quorum.Limited, Limit: 3}

@@ -10,9 +10,9 @@ import (
 	"lockproxy/resp"
 )
 
-// TestClaimed: a lock that a client extends during session-lock-delay is not released
-// later. Keys that EXTEND does not name still are.
-func TestClaimed(t *testing.T) {
+// TestExtendedLockOutlivesItsDelay: a lock that a client extends during session-lock-delay is not
+// released later. Keys that EXTEND does not name still are.
+func TestExtendedLockOutlivesItsDelay(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		key  string
@@ -74,9 +74,9 @@ func TestClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestMoves: if the connection of a lock ends while EXTEND ... SESSION of another one asks the
-// masters, the lock is not released.
-func TestMoves(t *testing.T) {
+// TestLockMovedToAnotherSessionIsKept: if the connection of a lock ends while EXTEND ... SESSION of
+// another one asks the masters, the lock is not released.
+func TestLockMovedToAnotherSessionIsKept(t *testing.T) {
 	secret := leaseOf("ab").Token.Secret
 	type when int
 	const no, before, after when = 0, 1, 2

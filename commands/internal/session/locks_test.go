@@ -120,9 +120,9 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 	})
 }
 
-// TestRenewals: every third of the ttl, on absolute times however long a renewal takes (bug B17),
-// until max-hold; then it runs out.
-func TestRenewals(t *testing.T) {
+// TestRenewedEachThirdOfTTLUntilMaxHold: every third of the ttl, on absolute times however long a
+// renewal takes (bug B17), until max-hold; then it runs out.
+func TestRenewedEachThirdOfTTLUntilMaxHold(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 		time.Sleep(3500 * time.Millisecond)
 		want := []string{"extend 3s at 1s", "extend 3s at 2s", "extend 3s at 3s"}

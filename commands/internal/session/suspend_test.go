@@ -28,10 +28,11 @@ func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, susp
 	})
 }
 
-// TestSuspend: work that was due during a suspend happens within a second of waking, and not when
-// Go's timers fire; later work happens on time. A lock whose validity has ended by then is not
-// released, because its holder may have extended it through another proxy meanwhile.
-func TestSuspend(t *testing.T) {
+// TestWorkDueDuringSuspendHappensOnWaking: work that was due during a suspend happens within a
+// second of waking, and not when Go's timers fire; later work happens on time. A lock whose
+// validity has ended by then is not released, because its holder may have extended it through
+// another proxy meanwhile.
+func TestWorkDueDuringSuspendHappensOnWaking(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		suspend  time.Duration // after 2.5 s
@@ -118,8 +119,8 @@ func TestSuspendCheckEnds(t *testing.T) {
 	})
 }
 
-// TestSuspended: the real clocks go forward together while the machine is awake.
-func TestSuspended(t *testing.T) {
+// TestClocksAgreeWhileAwake: the real clocks go forward together while the machine is awake.
+func TestClocksAgreeWhileAwake(t *testing.T) {
 	if before, after := quorum.Suspended(), quorum.Suspended(); before < 0 || after-before > time.Second {
 		t.Errorf("suspended for %v, then %v", before, after)
 	}

@@ -179,7 +179,7 @@ func TestCountersAwaited(t *testing.T) {
 	s.want(p, "it is back", "vvvvv")
 }
 
-func TestFloor(t *testing.T) {
+func TestFloorIsTheHighestPossibleCounter(t *testing.T) {
 	var f Floor
 	f.Raise(10)
 	f.Raise(7)

@@ -153,7 +153,7 @@ func seeds(otherwise int) (from, n uint64) {
 	return number("ADMISSION_FROM", 1), number("ADMISSION_SEEDS", otherwise)
 }
 
-func TestExplored(t *testing.T) {
+func TestRandomDisastersOfOneAddress(t *testing.T) {
 	from, n := seeds(30)
 	grants, quarantines := 0, 0
 	for seed := from; seed < from+n; seed++ {
@@ -166,7 +166,7 @@ func TestExplored(t *testing.T) {
 	t.Logf("%d grants, %d quarantines", grants, quarantines)
 }
 
-func TestExploredMutations(t *testing.T) {
+func TestRandomDisastersFindMutations(t *testing.T) {
 	for _, mutation := range []string{"the old record believed", "nobody is told"} {
 		found := uint64(0)
 		for seed := uint64(1); seed < 400 && found == 0; seed++ {

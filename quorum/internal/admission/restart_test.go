@@ -164,7 +164,7 @@ func TestLostVotes(t *testing.T) {
 	}
 }
 
-func TestEviction(t *testing.T) {
+func TestEvictingMasterIsRefused(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
 	s.masters[0].policy = "allkeys-lru"

@@ -74,7 +74,7 @@ func TestOtherSettings(t *testing.T) {
 }
 
 // Growing from 3 to 5: the old proxies are stopped, the old masters are moved.
-func TestGrow(t *testing.T) {
+func TestListOfMastersGrowsByAdmit(t *testing.T) {
 	s := newStory(t, 5)
 	old := s.begin(func(o *Options) { o.IDs, o.Names = o.IDs[:3], o.Names[:3] })
 	fence := s.mustLock(old, wLife, 0, 1, 2)
@@ -139,7 +139,7 @@ func TestSingleMaster(t *testing.T) {
 }
 
 // With Off there is no wait, except when masters are moved.
-func TestUnguarded(t *testing.T) {
+func TestGuardOffWaitsOnlyForMovedMasters(t *testing.T) {
 	off := func(o *Options) { o.Mode = Off }
 	s := newStory(t, 3)
 	p := s.begin(off)

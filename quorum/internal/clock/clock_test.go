@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSuspended: the real clocks go forward together while the machine is awake.
-func TestSuspended(t *testing.T) {
+// TestClocksAgreeWhileAwake: the real clocks go forward together while the machine is awake.
+func TestClocksAgreeWhileAwake(t *testing.T) {
 	if before, after := Suspended(), Suspended(); before < 0 || after-before > time.Second {
 		t.Errorf("suspended %v, then %v", before, after)
 	}

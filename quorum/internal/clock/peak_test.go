@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPeak(t *testing.T) {
+func TestPeakIsOfThisPeriodAndTheLast(t *testing.T) {
 	var p Peak
 	begun := time.Now()
 	at := func(d time.Duration) time.Time { return begun.Add(d) }

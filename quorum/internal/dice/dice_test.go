@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestDice: a seed replays, and without one no two draws are equal.
-func TestDice(t *testing.T) {
+// TestSeedReplaysDraws: a seed replays, and without one no two draws are equal.
+func TestSeedReplaysDraws(t *testing.T) {
 	seeded := func() *Dice { return New(rand.New(rand.NewPCG(1, 2))) }
 	if a, b := seeded(), seeded(); a.Secret() != b.Secret() || a.Nonce() != b.Nonce() || a.Unit() != b.Unit() {
 		t.Error("one seed gave two sequences")

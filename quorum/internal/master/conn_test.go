@@ -62,7 +62,7 @@ func (n *narrow) Watch(received func(b []byte) (stop bool), ended func(error)) {
 
 // An event loop reads the connection, from a byte at a time to all at once. Its socket takes all
 // bytes, some or none.
-func TestAdopted(t *testing.T) {
+func TestLoopReadsRepliesInAnyPieces(t *testing.T) {
 	for _, size := range []struct{ takes, brings int }{{1 << 20, 1 << 16}, {7, 1}, {0, 3}, {1000, 64}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -250,8 +250,9 @@ func TestTooManyClients(t *testing.T) {
 	}
 }
 
-// TestGarbage: bytes that are no reply end the connection, and the lane comes back.
-func TestGarbage(t *testing.T) {
+// TestGarbageEndsTheConnection: bytes that are no reply end the connection, and the lane comes
+// back.
+func TestGarbageEndsTheConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		answering(m, "packet", "HTTP/1.1 400\r\n")

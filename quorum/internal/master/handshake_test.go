@@ -66,8 +66,8 @@ func replying(name, reply string) func(m *fake.Master) {
 	}
 }
 
-// TestUnreachable: masters that do not listen, or do not answer.
-func TestUnreachable(t *testing.T) {
+// TestUnreachableMasterSaysWhy: masters that do not listen, or do not answer.
+func TestUnreachableMasterSaysWhy(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Stop()
 		l, _ := start(t, m)
@@ -83,8 +83,9 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// TestPace: a master that cannot be reached is tried again soon, one that refuses slowly.
-func TestPace(t *testing.T) {
+// TestRefusingMasterIsTriedSlowly: a master that cannot be reached is tried again soon, one that
+// refuses slowly.
+func TestRefusingMasterIsTriedSlowly(t *testing.T) {
 	for password, c := range map[string]struct{ least, most int }{"": {40, 80}, "wrong": {10, 21}} {
 		t.Run("password "+password, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -109,7 +110,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-func TestPassword(t *testing.T) {
+func TestWrongPasswordIsNamed(t *testing.T) {
 	for password, want := range map[string]string{"right": "", "wrong": "says wrong password"} {
 		t.Run(password, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {

@@ -13,9 +13,9 @@ import (
 	"lockproxy/stat"
 )
 
-// TestOrder: the master carries operations out in the order in which they were asked, inside
-// packets and between them, and the answers come in that order.
-func TestOrder(t *testing.T) {
+// TestOperationsKeepTheirOrder: the master carries operations out in the order in which they were
+// asked, inside packets and between them, and the answers come in that order.
+func TestOperationsKeepTheirOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		var log packetLog
@@ -256,7 +256,7 @@ func TestConnectionLostSaysWhatWasWritten(t *testing.T) {
 }
 
 // A closing lane takes no operations but releases, and reports each answer.
-func TestClose(t *testing.T) {
+func TestClosingLaneTakesOnlyReleases(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		var c collect

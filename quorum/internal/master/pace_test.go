@@ -11,7 +11,7 @@ import (
 
 // A lane is silent from when the oldest request without an answer was sent, or since it last heard
 // of the master. It is not silent if it owes no answer, or while bytes wait to be read.
-func TestSilence(t *testing.T) {
+func TestLaneIsSilentFromItsOldestRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		want := func(when string, silence time.Duration) {
@@ -89,7 +89,7 @@ func TestRTT(t *testing.T) {
 
 // A master is slow from when a tenth of its votes are late, or a PING is, until none has been for
 // five seconds.
-func TestSlow(t *testing.T) {
+func TestSlowUntilFiveSecondsWithoutLateVotes(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		votes, late int

@@ -108,9 +108,9 @@ func TestScriptFlushKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestGather: while a packet is on its way others wait for its answer, so that they travel
-// together; not for long, and not when they fill a packet.
-func TestGather(t *testing.T) {
+// TestOperationsTravelTogether: while a packet is on its way others wait for its answer, so that
+// they travel together; not for long, and not when they fill a packet.
+func TestOperationsTravelTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Pause()
@@ -229,8 +229,9 @@ func TestScriptRefused(t *testing.T) {
 	})
 }
 
-// TestErrors: an error to one operation is of that one, an error to the packet is of all.
-func TestErrors(t *testing.T) {
+// TestErrorIsOfItsOperationOrPacket: an error to one operation is of that one, an error to the
+// packet is of all.
+func TestErrorIsOfItsOperationOrPacket(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Set(func() {

@@ -12,7 +12,7 @@ import (
 )
 
 // The host gets the facts about the server when a connection begins, every second, and on demand.
-func TestProbe(t *testing.T) {
+func TestFactsComeAtOnceAndEverySecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
 			m.SetState("settings", "some settings")
@@ -142,8 +142,9 @@ func TestAnotherServer(t *testing.T) {
 	})
 }
 
-// TestDemoted: a server that was a replica once is said to have been one, until that is forgiven.
-func TestDemoted(t *testing.T) {
+// TestFormerReplicaIsNamedUntilForgiven: a server that was a replica once is said to have been one,
+// until that is forgiven.
+func TestFormerReplicaIsNamedUntilForgiven(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		h.note(func() { h.hold = true })
@@ -167,7 +168,7 @@ func TestDemoted(t *testing.T) {
 }
 
 // A step of the master's clock is reported until it is forgiven, even if the clock steps back.
-func TestStepped(t *testing.T) {
+func TestClockStepIsReportedUntilForgiven(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		h.note(func() { h.hold = true })

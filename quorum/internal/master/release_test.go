@@ -201,7 +201,7 @@ func TestReleasingIsKnown(t *testing.T) {
 }
 
 // The remains of a faded lock live on for a moment.
-func TestFade(t *testing.T) {
+func TestFadedLockLivesOnForAMoment(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		k := tokenAt("job", 1)

@@ -31,10 +31,10 @@ func carriedOut(m *fake.Master, log *[]string) {
 	})
 }
 
-// TestReconnect: after a break the connection before is killed, then the master gets the releases
-// that it missed, and only then new work. A SET that was on its way is never carried out after
-// that.
-func TestReconnect(t *testing.T) {
+// TestMissedReleasesGoBeforeNewWork: after a break the connection before is killed, then the master
+// gets the releases that it missed, and only then new work. A SET that was on its way is never
+// carried out after that.
+func TestMissedReleasesGoBeforeNewWork(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		var c collect

@@ -17,9 +17,9 @@ import (
 	"lockproxy/stat"
 )
 
-// TestExclude: a master does not vote for the reason that the host gives; warnings are logged
-// once.
-func TestExclude(t *testing.T) {
+// TestExcludedMasterDoesNotVote: a master does not vote for the reason that the host gives;
+// warnings are logged once.
+func TestExcludedMasterDoesNotVote(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m, func(c *LaneConfig) { c.Log = zap.New(core) })
@@ -84,8 +84,8 @@ func TestDescribeNamesTheServer(t *testing.T) {
 	}
 }
 
-// TestCall: a command of its own goes to any master that is connected.
-func TestCall(t *testing.T) {
+// TestCallGoesToAnyConnectedMaster: a command of its own goes to any master that is connected.
+func TestCallGoesToAnyConnectedMaster(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		h.note(func() { h.hold = true })

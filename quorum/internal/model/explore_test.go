@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// TestExplored searches every order of messages and time, on three masters whose counters start
-// equal or different. With all rules no fault exists; without a rule the search finds the fault.
-func TestExplored(t *testing.T) {
+// TestEveryOrderOfMessages searches every order of messages and time, on three masters whose
+// counters start equal or different. With all rules no fault exists; without a rule the search
+// finds the fault.
+func TestEveryOrderOfMessages(t *testing.T) {
 	for _, e := range explored {
 		t.Run(e.subject, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 )
 
 // Each master notifies each watcher of the channel once, and no other watcher.
-func TestRelease(t *testing.T) {
+func TestEachMasterNotifiesItsWatchersOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var a, b, other heard
 		start := time.Now()
@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 }
 
 // Each connection subscribes to the configured first channel first.
-func TestFirst(t *testing.T) {
+func TestFirstChannelIsSubscribedFirst(t *testing.T) {
 	inBubbleFirst(t, "all", 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		defer s.Subscribe(t.Context(), "job", new(heard).add)()
 		synctest.Wait()
@@ -125,7 +125,7 @@ func TestLateConfirmation(t *testing.T) {
 
 // A subscription that broke and was made anew notifies every watcher, also one that came after the
 // loss.
-func TestResubscription(t *testing.T) {
+func TestSubscriptionMadeAnewNotifiesAll(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var early, late heard
 		defer s.Subscribe(t.Context(), "job", early.add)()
@@ -285,7 +285,7 @@ func wantConns(t *testing.T, masters []*fakeMaster, n int) {
 }
 
 // Silence ends a connection only if the master does not answer PING either.
-func TestSilence(t *testing.T) {
+func TestSilentMasterIsPingedFirst(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var h heard
 		defer s.Subscribe(t.Context(), "job", h.add)()

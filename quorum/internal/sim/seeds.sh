@@ -5,5 +5,5 @@
 set -eu
 cd "$(dirname "$0")"
 MODEL_STATES="${MODEL_STATES:-100000}" go test -count=1 -timeout 0 -v -run '^TestModel$' ../admission
-MODEL_ALL=1 go test -count=1 -timeout 0 -run '^Test(Explored|Tidy)$' ../model
+MODEL_ALL=1 go test -count=1 -timeout 0 -run '^Test(EveryOrderOfMessages|Tidy)$' ../model
 QUORUM_SEEDS="${1:-1000}" QUORUM_ALL=1 exec go test -count=1 -timeout 0 -v -run '^TestSimulation$' .

@@ -67,7 +67,7 @@ func (s *server) found(key string) string {
 }
 
 // The first reader counts, the others have its number, and the last takes the key away.
-func TestReaders(t *testing.T) {
+func TestFirstReaderCountsLastTakesTheKey(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second), shared("lock:b", mine, time.Minute)), "S0000000000000000001 S0000000000000000001 S0000000000000000002")
 		s.want("they stand", s.found("lock:a"), "shared 2 theirs0000000000000001, mine0000000000000001")
@@ -128,7 +128,7 @@ func TestReaderEnds(t *testing.T) {
 }
 
 // A client that waits keeps others from joining the holders that it waits for.
-func TestIntent(t *testing.T) {
+func TestWaitingKeepsOthersFromJoining(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second))
 		s.run(waiting(acquire("lock:a", theirs)))
@@ -179,7 +179,7 @@ func TestIntentEnds(t *testing.T) {
 }
 
 // Each has a slot of its own under its own limit.
-func TestSlots(t *testing.T) {
+func TestEachSlotHasOneHolder(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.want("tried first", s.run(limited("lock:a", mine, 3, 1, 2), limited("lock:a", theirs, 3, 1, 2), limited("lock:a", third, 3, 1, 2)),
 			"L0010000000000000001 L0020000000000000002 L0000000000000000003")
@@ -281,7 +281,7 @@ func TestSeveralKeys(t *testing.T) {
 }
 
 // A lock that is kept stays closed, and its token is dead.
-func TestKeep(t *testing.T) {
+func TestKeptLockHasADeadToken(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(acquire("lock:a", mine))
 		s.want("keep", s.run(keep("lock:a", mine, 20*time.Second), keep("lock:a", mine, time.Hour), lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Release, "lock:a", mine)), "1 0 0 0 0")
@@ -294,7 +294,7 @@ func TestKeep(t *testing.T) {
 }
 
 // The holder of an exclusive lock becomes a reader. Who joins has a greater number.
-func TestShare(t *testing.T) {
+func TestExclusiveHolderBecomesReader(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		a := acquire("lock:a", mine)
 		a.Owner = "me"

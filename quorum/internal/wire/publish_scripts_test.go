@@ -7,7 +7,7 @@ import (
 )
 
 // A release is published to clients that wait for its key, and only then.
-func TestPublish(t *testing.T) {
+func TestReleaseIsPublishedToWaiters(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		watcher := s.another()
 		watcher.send(AppendCommand(nil, "SUBSCRIBE", ReleasedPrefix, ReleasedPrefix+"lock:a", ReleasedPrefix+"lock:b"))

@@ -362,7 +362,7 @@ func TestInspect(t *testing.T) {
 }
 
 // A refresh raises an end. It lowers only the end that it names, and counts its changes.
-func TestRefresh(t *testing.T) {
+func TestRefreshLowersOnlyTheNamedEnd(t *testing.T) {
 	s := startRedis(t)
 	end := func() (ms int64) {
 		ms, _ = strconv.ParseInt(s.do("PEXPIRETIME", "lock:a"), 10, 64)

@@ -17,7 +17,7 @@ func fill(x *Buffer, b string) {
 	}
 }
 
-func TestBuffer(t *testing.T) {
+func TestBufferKeepsBytesInOrder(t *testing.T) {
 	var x Buffer
 	want := ""
 	check := func(what string) {
@@ -84,7 +84,7 @@ func dialAccepted(t *testing.T, ln net.Listener) (net.Conn, net.Conn) {
 }
 
 // Receive reads plain sockets and others, and keeps the bytes that received leaves.
-func TestReceive(t *testing.T) {
+func TestReceiveKeepsWhatIsLeft(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func TestUrgentData(t *testing.T) {
 	}
 }
 
-func TestDeadlines(t *testing.T) {
+func TestDeadlineEndsReads(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		c, other := adopted(t, ls, network)
 		errs := make(chan error)
@@ -130,7 +130,7 @@ func TestTwoReaders(t *testing.T) {
 	})
 }
 
-func TestClose(t *testing.T) {
+func TestCloseEndsReadsAndWrites(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Pollers, network string, watched bool) {
 		c, _ := adopted(t, ls, network)
 		errs := make(chan error)
@@ -170,7 +170,7 @@ func TestClose(t *testing.T) {
 }
 
 // A socket takes as many bytes as it can; the rest waits for the other side.
-func TestWrite(t *testing.T) {
+func TestWriteWaitsForRoom(t *testing.T) {
 	eachWay(t, func(t *testing.T, ls *Pollers, network string, _ bool) {
 		c, other := adopted(t, ls, network)
 		smallBuffer := func(fd int) {
@@ -218,7 +218,7 @@ func TestWrite(t *testing.T) {
 }
 
 // A panic ends the watch and not the loop.
-func TestPanic(t *testing.T) {
+func TestPanicEndsWatchNotLoop(t *testing.T) {
 	c, other := adopted(t, freeLoops(t, 1), "tcp")
 	cause := errors.New("as told")
 	w := collect(c, func() bool { panic(cause) })

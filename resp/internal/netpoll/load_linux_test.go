@@ -22,7 +22,7 @@ func plenty() func() time.Duration {
 	return func() time.Duration { cpu += time.Hour; return cpu }
 }
 
-func TestLoad(t *testing.T) {
+func TestWorkersFollowTheLoad(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		most  int

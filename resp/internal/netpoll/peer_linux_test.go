@@ -22,7 +22,7 @@ func both(t *testing.T, network string, f func(t *testing.T, c, other net.Conn))
 	})
 }
 
-func TestRefused(t *testing.T) {
+func TestRefusedWhenOtherSideHasClosed(t *testing.T) {
 	both(t, "tcp", func(t *testing.T, c, other net.Conn) {
 		c.Write([]byte("a"))
 		if Refused(c) {
@@ -48,7 +48,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-func TestQueued(t *testing.T) {
+func TestQueuedBytesAreCounted(t *testing.T) {
 	both(t, "tcp", func(t *testing.T, c, other net.Conn) {
 		if queued, taken := Queued(c); queued != 0 || taken != 0 {
 			t.Errorf("%d, %d at first", queued, taken)

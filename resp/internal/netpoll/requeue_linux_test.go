@@ -12,7 +12,7 @@ import (
 
 // A socket that is put into the queue is processed once more, although it has no bytes to read,
 // after the sockets that were there before.
-func TestRequeue(t *testing.T) {
+func TestRequeuedSocketGoesLast(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	r.bring(t, 1, 2)
 	r.w.look()

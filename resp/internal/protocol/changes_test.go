@@ -101,7 +101,7 @@ func effectOf(kind scan.CommandKind, command string) Effect {
 	return EffectNone
 }
 
-func TestNote(t *testing.T) {
+func TestCommandsChangeTheConnection(t *testing.T) {
 	for _, tt := range noteCases {
 		for _, inline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, was %b, inline %v", tt.send, tt.was, inline), func(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestGuests: if connections begin as a user with few rights, a client that may be that user does
-// not count as logged in, and is asked again; also if the rights were taken away later.
-func TestGuests(t *testing.T) {
+// TestGuestIsAskedAgain: if connections begin as a user with few rights, a client that may be that
+// user does not count as logged in, and is asked again; also if the rights were taken away later.
+func TestGuestIsAskedAgain(t *testing.T) {
 	guest := Standing{LoggedIn: true, Asked: true, User: DefaultUser}
 	with := func(change func(*Standing)) Standing {
 		s := guest
@@ -43,8 +43,9 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// TestLimited: Redis holds those to its limits who need a password, not guests who may do little.
-func TestLimited(t *testing.T) {
+// TestWhoNeedsAPasswordIsLimited: Redis holds those to its limits who need a password, not guests
+// who may do little.
+func TestWhoNeedsAPasswordIsLimited(t *testing.T) {
 	for _, tt := range []struct {
 		facts    Facts
 		loggedIn bool
@@ -64,8 +65,8 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestDecide is a table of connections, and the fate of the next lock command.
-func TestDecide(t *testing.T) {
+// TestFateOfTheNextLockCommand is a table of connections, and the fate of the next lock command.
+func TestFateOfTheNextLockCommand(t *testing.T) {
 	in := Standing{LoggedIn: true, User: DefaultUser}
 	for _, tt := range []struct {
 		name           string
@@ -99,8 +100,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestConclude is a table of answers to queries, and the fate of the lock command that waits.
-func TestConclude(t *testing.T) {
+// TestFateOfTheWaitingLockCommand is a table of answers to queries, and the fate of the lock
+// command that waits.
+func TestFateOfTheWaitingLockCommand(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		asks          asks

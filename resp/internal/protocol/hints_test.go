@@ -42,7 +42,7 @@ var hintCases = []struct{ name, send, replies, want string }{
 }
 
 // The replies to COMMAND get the hints, however the upstream's bytes are cut.
-func TestHints(t *testing.T) {
+func TestRepliesToCommandGetHints(t *testing.T) {
 	for _, tt := range hintCases {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, inline := range []bool{false, true} {

@@ -185,9 +185,9 @@ var queryCases = []queryCase{
 		"{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 }
 
-// TestQuery gives the transcripts to a copier in one piece, in small ones, and
+// TestQueryIsAnsweredInAnyPieces gives the transcripts to a copier in one piece, in small ones, and
 // cut in two at many places.
-func TestQuery(t *testing.T) {
+func TestQueryIsAnsweredInAnyPieces(t *testing.T) {
 	for _, tt := range queryCases {
 		t.Run(tt.name, func(t *testing.T) {
 			size := tt.play(t, "in one piece", func(left int) int { return left })

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestLearn is a table of what an upstream says to HELLO, or to PING in its place, and to ACL
-// WHOAMI, and the standing of the connection then.
-func TestLearn(t *testing.T) {
+// TestStandingFollowsFromAnswers is a table of what an upstream says to HELLO, or to PING in its
+// place, and to ACL WHOAMI, and the standing of the connection then.
+func TestStandingFollowsFromAnswers(t *testing.T) {
 	const noPerm = "-NOPERM User bob has no permissions to run the 'hello' command\r\n"
 	guest := Standing{User: DefaultUser}
 	named := Standing{LoggedIn: true, User: "alice"}

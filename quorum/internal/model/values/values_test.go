@@ -72,7 +72,7 @@ var explored = []situation{
 		roles: []role{takes(1), takes(1).of(1)}, losses: 1, ticks: 3},
 }
 
-func TestExplored(t *testing.T) {
+func TestEveryRunOfThreeCalls(t *testing.T) {
 	for _, c := range explored {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.run(c.broken)
