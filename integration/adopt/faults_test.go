@@ -66,10 +66,10 @@ func TestOneMasterMayDie(t *testing.T) {
 
 // Two of three masters restart empty while a client of each library holds a lock. No second client
 // gets it before its ttl ends, and one gets it then. A single Redis that restarts empty gives it
-// away long before.
+// away at once: there the ttl is an hour, which the test does not wait for.
 func TestMastersMayRestartEmpty(t *testing.T) {
 	t.Parallel()
-	const ttl, maxTTL = 3 * time.Second, "4s"
+	const ttl, maxTTL, ttlOnOne = 3 * time.Second, "4s", time.Hour
 	one := lab.StartRedis(t)
 	d := startAdopted(t, lab.Config{Flags: []string{"--max-ttl", maxTTL}})
 	programs := newPrograms(t)
@@ -77,16 +77,15 @@ func TestMastersMayRestartEmpty(t *testing.T) {
 	for _, l := range installed(t, func(l library) bool { return !l.renews }) {
 		runs = append(runs, &run{library: l, programs: programs, near: d.near, far: d.far, key: keyOf(l, "empty")})
 	}
-	ends, onOne := make(map[*run]time.Time), make(map[*run]time.Time) // of the first clients' ttls
+	ends := make(map[*run]time.Time) // of the first clients' ttls
 	var mu sync.Mutex
 	every(runs, func(r *run) {
 		first, firstOnOne := r.client(r.near), r.client(one.Addr)
-		r.take("acquires on Redis", firstOnOne, long)
-		endOnOne := time.Now().Add(long)
+		r.take("acquires on Redis", firstOnOne, ttlOnOne)
 		r.take("acquires", first, ttl)
 		mu.Lock()
 		defer mu.Unlock()
-		ends[r], onOne[r] = time.Now().Add(ttl), endOnOne
+		ends[r] = time.Now().Add(ttl)
 	})
 	var restarts sync.WaitGroup
 	for _, s := range append([]*lab.Redis{one}, d.Masters[:2]...) {
@@ -96,9 +95,6 @@ func TestMastersMayRestartEmpty(t *testing.T) {
 	every(runs, func(r *run) {
 		second := r.client(one.Addr)
 		r.soon("a second client acquires on Redis", func() answer { return second.acquire(r.key, ttl, 0) })
-		if late := time.Since(onOne[r]); late > 0 {
-			r.fault("second client on Redis: got the lock %v after its end, want it before", late)
-		}
 	})
 	every(runs, func(r *run) {
 		second := r.client(r.far)

@@ -240,16 +240,13 @@ func (s *survival) wantLostInTime(t *testing.T) {
 	t.Helper()
 	holds := func(p *lab.Process) bool { return !strings.Contains(p.Log.String(), "all ok") }
 	running := func() bool { return slices.ContainsFunc(slices.Collect(maps.Values(s.hold)), holds) }
-	lag, last := time.Duration(0), time.Now() // how late this machine is: other processes are as late
-	end := last.Add(ttlOfHold + 500*time.Millisecond)
-	for running() && last.Before(end.Add(10*lag)) {
+	lag, end := lab.Lag(t), time.Now().Add(ttlOfHold+500*time.Millisecond)
+	for running() && time.Now().Before(end.Add(10*lag())) {
 		time.Sleep(5 * time.Millisecond)
-		lag = max(lag, time.Since(last)-5*time.Millisecond)
-		last = time.Now()
 	}
 	for name, p := range s.hold {
 		if holds(p) {
-			t.Errorf("%s: got no LockLost 0.5 s after the end of the validity (the machine is %v late)", name, lag)
+			t.Errorf("%s: got no LockLost 0.5 s after the end of the validity (the machine is %v late)", name, lag())
 		}
 		wantAllOK(t, name+" hold", p)
 	}

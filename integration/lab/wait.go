@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -48,6 +49,21 @@ func Pass(t testing.TB, d time.Duration) {
 	case <-timer.C:
 	case <-t.Context().Done():
 	}
+}
+
+// Lag measures, until the test ends, how late this machine wakes a process that sleeps. most is the
+// latest since the call. Other processes are as late.
+func Lag(t testing.TB) (most func() time.Duration) {
+	t.Helper()
+	var lag atomic.Int64
+	go func() {
+		const nap = 5 * time.Millisecond
+		for last := time.Now(); t.Context().Err() == nil; last = time.Now() {
+			time.Sleep(nap)
+			lag.Store(max(lag.Load(), int64(time.Since(last)-nap)))
+		}
+	}()
+	return func() time.Duration { return time.Duration(lag.Load()) }
 }
 
 // SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or fallback.

@@ -23,6 +23,7 @@ func TestSessionLossIsPushedInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, relays := lab.StartTwoRelayed(t)
+			lag := lab.Lag(t)
 			host, old := lab.Dial3(t, p.Addr), lab.Dial(t, p.Addr)
 			token, validity := host.LockFull("job", "6s", "SESSION")
 			end := time.Now().Add(validity)
@@ -38,7 +39,7 @@ func TestSessionLossIsPushedInTime(t *testing.T) {
 				r.Freeze()
 			}
 			both := time.Now().Add(6 * time.Second) // are lost by then
-			wantPushInTime(t, host, lostPush("job", token), end)
+			wantPushInTime(t, host, lostPush("job", token), end, lag)
 			lab.Pass(t, time.Until(both))
 			for _, r := range relays {
 				r.Thaw()
@@ -58,18 +59,19 @@ func TestSessionLossIsPushedInTime(t *testing.T) {
 }
 
 // wantPushInTime: the next push comes before the end of validity, but not so long before it that the
-// renewal cannot have been retried.
-func wantPushInTime(t *testing.T, host *lab.Client, want string, end time.Time) {
+// renewal cannot have been retried. On a machine that wakes this process late, the proxy and the
+// push are late, too.
+func wantPushInTime(t *testing.T, host *lab.Client, want string, end time.Time, lag func() time.Duration) {
 	t.Helper()
 	host.Timeout = 10 * time.Second
 	push := host.Frame()
 	late := time.Since(end)
-	t.Logf("push %v before the end of validity", -late)
+	t.Logf("push %v before the end of validity, on a machine that was %v late", -late, lag())
 	if push != want {
 		t.Errorf("got %q, want the push that the lock is lost, %q", push, want)
 	}
-	if late > 0 {
-		t.Errorf("got the push %v after the end of validity, want it before", late)
+	if late > 10*lag() {
+		t.Errorf("got the push %v after the end of validity, want it before (the machine was %v late)", late, lag())
 	}
 	if late < -1500*time.Millisecond {
 		t.Errorf("got the push %v before the end of validity, so the renewal was not retried", -late)
