@@ -24,7 +24,8 @@ func someState() Snapshot {
 			{Name: "10.0.0.2:6379", State: "voting"},
 			{Name: "10.0.0.3:6379", State: "quarantined", Reason: "restarted 2s ago, votes in 59s", VotesIn: 59 * time.Second,
 				Errors: 7, ByKind: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
-		Upstream: UpstreamStatus{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2}, Waiters: 4,
+		Upstream: UpstreamStatus{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2},
+		Waiters: 4,
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestAdoptedEventsAreCounted: a command of a library counts under its effect and as a lock command, a
-// refused one under its reason alone.
+// TestAdoptedEventsAreCounted: a command of a library counts under its effect and as a lock
+// command, a refused one under its reason alone.
 func TestAdoptedEventsAreCounted(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, e := range []stat.Event{

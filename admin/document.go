@@ -50,7 +50,8 @@ var (
 // one is served; pictures are left out.
 func toHTML(markdown string) string {
 	var b bytes.Buffer
-	converter := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	converter := goldmark.New(goldmark.WithExtensions(extension.Table),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	if err := converter.Convert([]byte(markdown), &b); err != nil {
 		panic(err) // a buffer takes all
 	}

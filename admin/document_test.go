@@ -8,8 +8,8 @@ import (
 	"lockproxy/docs"
 )
 
-// TestDocumentHTML: links to other documents and pictures are left out, alerts have anchors, and HTML
-// in a document is text.
+// TestDocumentHTML: links to other documents and pictures are left out, alerts have anchors, and
+// HTML in a document is text.
 func TestDocumentHTML(t *testing.T) {
 	for text, want := range map[string]string{
 		"## When a `master` restarts": `<h2 id="when-a-master-restarts">When a <code>master</code> restarts</h2>`,

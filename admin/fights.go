@@ -169,8 +169,8 @@ func (h *holder) change(e *stat.Event) {
 	}
 }
 
-// grantLocked returns the place of the last holder of the key with that hash: of two places the one
-// that has it, or else the one with the older grant.
+// grantLocked returns the place of the last holder of the key with that hash: of two places the
+// one that has it, or else the one with the older grant.
 func (s *fightShard) grantLocked(hash uint64) *grant {
 	at := hash / fightShards % shardGrants
 	one, other := &s.grants[at], &s.grants[at^1]

@@ -133,8 +133,8 @@ func BenchmarkManyContended(b *testing.B) {
 	}
 }
 
-// TestGrantedTTL: the ttl of an exclusive lock is that of its LOCK or last EXTEND, and not known of
-// any other lock.
+// TestGrantedTTL: the ttl of an exclusive lock is that of its LOCK or last EXTEND, and not known
+// of any other lock.
 func TestGrantedTTL(t *testing.T) {
 	f, now := newFights(), time.Now()
 	event := func(command string, outcome stat.Outcome, fence uint64, ttl, held time.Duration) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMonitoringUsesExistingMetrics: every metric of the dashboard and the alert rules exists, with
-// the labels and values that they select.
+// TestMonitoringUsesExistingMetrics: every metric of the dashboard and the alert rules exists,
+// with the labels and values that they select.
 func TestMonitoringUsesExistingMetrics(t *testing.T) {
 	exists := exposedSeries(newFixture(t, nil).ask("GET", "/metrics", nil).Body.String())
 	used := 0
@@ -29,7 +29,8 @@ func TestMonitoringUsesExistingMetrics(t *testing.T) {
 	}
 }
 
-// exposedSeries returns a set of "name", "name label" and "name label value" of all metrics in text.
+// exposedSeries returns a set of "name", "name label" and "name label value" of all metrics in
+// text.
 func exposedSeries(text string) map[string]bool {
 	exists := map[string]bool{}
 	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
@@ -43,8 +44,8 @@ func exposedSeries(text string) map[string]bool {
 	return exists
 }
 
-// wantSelected checks that a metric of an expression exists, with the label values that its matchers
-// select and the labels that the expression groups by.
+// wantSelected checks that a metric of an expression exists, with the label values that its
+// matchers select and the labels that the expression groups by.
 func wantSelected(t *testing.T, exists map[string]bool, expr, name, matchers string) {
 	t.Helper()
 	if !exists[name] {
@@ -121,8 +122,8 @@ func monitoringFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestAlertsFire: promtool accepts the rules, and each alert fires for its cause and not before its
-// time, as monitoring/rules_test.yaml says.
+// TestAlertsFire: promtool accepts the rules, and each alert fires for its cause and not before
+// its time, as monitoring/rules_test.yaml says.
 func TestAlertsFire(t *testing.T) {
 	tests := monitoringFile(t, "rules_test.yaml")
 	for _, alert := range alertNames(t) {

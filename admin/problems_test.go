@@ -17,7 +17,8 @@ func well() Snapshot {
 		Upstream: UpstreamStatus{Name: "10.0.0.9:6379", Up: true}, Load: stat.Load{Waiting: 5, Window: 64}}
 }
 
-// TestProblems: each problem has its text, what to do, and the alert that explains it, the worst first.
+// TestProblems: each problem has its text, what to do, and the alert that explains it, the worst
+// first.
 func TestProblems(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	away := func(s *Snapshot, i int, state stat.State, reason string, in time.Duration) {
@@ -37,7 +38,10 @@ func TestProblems(t *testing.T) {
 				"LockproxyUpstreamDown|failover"}},
 		{name: "late", change: func(s *Snapshot) { s.Load.LateBy, s.Load.LateAt = 2*time.Second, now.Add(-12*time.Second) },
 			want: []string{"warn This proxy was late by 2 s, 12 s ago. LockproxyLate|processor time"}},
-		{name: "late long ago", change: func(s *Snapshot) { s.Load.LateBy, s.Load.LateAt = time.Second, now.Add(-time.Hour) }},
+		{name: "late long ago", change: func(s *Snapshot) {
+			s.Load.LateBy, s.Load.LateAt = time.Second,
+				now.Add(-time.Hour)
+		}},
 		{name: "overload", change: func(s *Snapshot) { s.Load.Waiting = 8123 },
 			want: []string{"warn 8123 LOCKs wait until they can be sent to the masters. LockproxyOverload|fight over"}},
 		{name: "one down", change: func(s *Snapshot) { away(s, 0, stat.StateDown, "refused the connection", 0) },

@@ -17,8 +17,8 @@ import (
 	"lockproxy/stat"
 )
 
-// Options configure a Site. Meter, State, Waiting, Locks and Why are required. Functions must be safe for
-// concurrent use.
+// Options configure a Site. Meter, State, Waiting, Locks and Why are required. Functions must be
+// safe for concurrent use.
 type Options struct {
 	Meter   *Meter
 	Version string

@@ -49,8 +49,8 @@ func TestLocksWithoutQuorum(t *testing.T) {
 	}
 }
 
-// TestHoldersAreRemembered: of a contended key the last three holders, of another one the last, each
-// with its ttl and its end.
+// TestHoldersAreRemembered: of a contended key the last three holders, of another one the last,
+// each with its ttl and its end.
 func TestHoldersAreRemembered(t *testing.T) {
 	f, now := newFights(), time.Unix(6000, 0)
 	grant := func(key string, fence uint64, at time.Time) {

@@ -136,8 +136,8 @@ type operators struct {
 	left         *leftCounter
 }
 
-// proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | WAITERS key
-// | WHY key | RELEASE key | ADMIT master [FORCE]
+// proxy is LOCKPROXY HELP | INFO [ADOPT] | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] |
+// WAITERS key | WHY key | RELEASE key | ADMIT master [FORCE]
 func (o *operators) proxy(c *call) {
 	switch c.sub {
 	case help:

@@ -12,11 +12,11 @@ import (
 	"lockproxy/stat"
 )
 
-// The lock listener: locks of programs whose libraries lock by SET and scripts. Package adopt makes
-// a command of a request, and adopter runs it on the masters.
+// The lock listener: locks of programs whose libraries lock by SET and scripts. Package adopt
+// makes a command of a request, and adopter runs it on the masters.
 
-// ValueLocks releases, refreshes and reads locks by their value. *quorum.Values is one and documents
-// the methods. They are as those of Locker.
+// ValueLocks releases, refreshes and reads locks by their value. *quorum.Values is one and
+// documents the methods. They are as those of Locker.
 type ValueLocks interface {
 	ReleaseAsync(want quorum.ValueRequest, done func(held bool, err error))
 	RefreshAsync(want quorum.ValueRequest, done func(held bool, err error))

@@ -167,7 +167,8 @@ var adoptedTests = []struct {
 	{"ttl", []string{"TTL", "job"}, func(f *fakeLocker) { f.read = byA }, ":2", `read "job"`, "*"},
 	{"pttl of a free lock", []string{"PTTL", "job"}, nil, ":-2", `read "job"`, "*"},
 
-	{"no expiry", []string{"SET", "job", "A", "NX"}, nil, "-ERR lock key 'job': no expiry, add PX or EX, or set adopt-ttl",
+	{"no expiry", []string{"SET", "job", "A", "NX"}, nil,
+		"-ERR lock key 'job': no expiry, add PX or EX, or set adopt-ttl",
 		"", "refused no_expiry"},
 	{"no option", []string{"SET", "job", "A"}, nil, "-ERR lock key 'job': SET without NX or XX", "", "refused command"},
 	{"another command", []string{"HSET", "job", "a", "b"}, nil, "-ERR lock key 'job': 'hset' is not a lock command", "",
@@ -225,8 +226,8 @@ const (
 		"    redis.call(\"SET\", KEYS[1], ARGV[1], \"PX\", ARGV[2])\n    return \"OK\"\nelse\n    return redis.call(\"SET\", KEYS[1], ARGV[1], \"NX\", \"PX\", ARGV[2])\nend"
 )
 
-// TestRefreshOrTake: a value that this proxy has granted is refreshed first, any other is taken first.
-// redislock compares the beginning of the value alone.
+// TestRefreshOrTake: a value that this proxy has granted is refreshed first, any other is taken
+// first. redislock compares the beginning of the value alone.
 func TestRefreshOrTake(t *testing.T) {
 	goZero := []string{"EVAL", lockGoZero, "1", "job", "A", "5000"}
 	redislock := func(value string) []string {
@@ -297,8 +298,8 @@ func TestShorteningsAreReported(t *testing.T) {
 	}
 }
 
-// TestAdoptedCommandsAreChecked: in LOCK's order and words: transaction, arguments, authentication,
-// permission.
+// TestAdoptedCommandsAreChecked: in LOCK's order and words: transaction, arguments,
+// authentication, permission.
 func TestAdoptedCommandsAreChecked(t *testing.T) {
 	set := func(key string) []string { return []string{"SET", key, "A", "NX", "PX", "5000"} }
 	for _, tt := range []struct {
@@ -339,8 +340,8 @@ func TestAdoptedCommandsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAloneAnswersTheStart: without an upstream that is known to want no password, clients can begin a
-// connection and lock.
+// TestAloneAnswersTheStart: without an upstream that is known to want no password, clients can
+// begin a connection and lock.
 func TestAloneAnswersTheStart(t *testing.T) {
 	hello := func(proto string) string { return "server redis version " + aloneVersion + " proto :" + proto }
 	const down = "-ERR upstream nowhere: no upstream"

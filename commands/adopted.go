@@ -102,9 +102,9 @@ func (k *adoptedCall) notHeld(error) {
 	})
 }
 
-// refreshOrTake refreshes a lock with this value, or takes a free one. If this proxy has granted the
-// lock, it begins with the refresh: one round, which LOCKs in the intake do not delay. Otherwise it
-// begins with the acquire, which needs one round for a free lock.
+// refreshOrTake refreshes a lock with this value, or takes a free one. If this proxy has granted
+// the lock, it begins with the refresh: one round, which LOCKs in the intake do not delay.
+// Otherwise it begins with the acquire, which needs one round for a free lock.
 func (a *adopter) refreshOrTake(k *adoptedCall) {
 	known := a.grants.knowsValue(k.key, k.how.Value)
 	refused := func(err error) {

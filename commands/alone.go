@@ -17,8 +17,8 @@ import (
 // HELLO 3, CLIENT SETINFO and all commands that lock are older.
 const aloneVersion = "7.2.0"
 
-// Alone is for resp.Options.Alone of the lock listener: it answers what clients ask at the start of
-// a connection, because locks do not need the upstream.
+// Alone is for resp.Options.Alone of the lock listener: it answers what clients ask at the start
+// of a connection, because locks do not need the upstream.
 func (s *Service) Alone(conn redcon.Conn, cmd redcon.Command) (answered bool) {
 	session := resp.SessionOf(conn)
 	if required, err := s.opts.Gate.AuthRequired(session.Context()); required || err != nil {

@@ -21,10 +21,12 @@ import (
 // onLoop serves the commands with Begin on the loops of package resp.
 func onLoop(t *testing.T, locker *fakeLocker) (*net.TCPConn, *resp.Server) {
 	t.Helper()
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+		Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 	mux := redcon.NewServeMux()
 	service.Register(mux)
-	c, server := serveWith(t, service, resp.Options{Handler: mux, Begin: func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+	c, server := serveWith(t, service, resp.Options{Handler: mux, Begin: func(conn redcon.Conn, cmd redcon.Command,
+		done func()) bool {
 		begun := service.Begin(conn, cmd, done)
 		if begun {
 			locker.begun.Add(1)
@@ -41,7 +43,8 @@ func TestBeginOnLoop(t *testing.T) {
 		c, server := onLoop(t, locker)
 		r := bufio.NewReader(c)
 		for range 3 {
-			lock, extend, unlock := ask(t, c, r, "LOCK", "job", "5s"), ask(t, c, r, "EXTEND", "job", aToken.String(), "5s"), ask(t, c, r, "UNLOCK", "job", aToken.String())
+			lock, extend, unlock := ask(t, c, r, "LOCK", "job", "5s"), ask(t, c, r, "EXTEND", "job", aToken.String(), "5s"),
+				ask(t, c, r, "UNLOCK", "job", aToken.String())
 			if lock != aToken.String() || extend != ":1" || unlock != ":1" {
 				t.Errorf("%s: LOCK: %s, EXTEND: %s, UNLOCK: %s", w, lock, extend, unlock)
 			}

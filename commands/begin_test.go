@@ -115,8 +115,11 @@ func (r *reports) done(d stat.Event) {
 	for _, part := range []struct {
 		there bool
 		text  string
-	}{{d.Owner != "", " owner " + d.Owner}, {d.Kind != "" && d.Kind != stat.KindExclusive, " " + string(d.Kind)}, {d.TTL > 0, " ttl " + d.TTL.String()}, {d.Keep > 0, " keep " + d.Keep.String()}, {d.Session, " session"}, {d.Held > 0, " held"},
-		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User}, {d.Client == nil, " of nobody"},
+	}{{d.Owner != "", " owner " + d.Owner}, {d.Kind != "" && d.Kind != stat.KindExclusive, " " + string(d.Kind)},
+		{d.TTL > 0, " ttl " + d.TTL.String()}, {d.Keep > 0, " keep " + d.Keep.String()}, {d.Session, " session"},
+		{d.Held > 0, " held"},
+		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User},
+		{d.Client == nil, " of nobody"},
 		{d.Via != "", " via " + d.Via}, {d.Do != "", " do " + d.Do}} {
 		if part.there {
 			line.WriteString(part.text)
@@ -145,7 +148,8 @@ func TestBegunTranscripts(t *testing.T) {
 	token := aToken.String()
 	bulk := "$57\r\n" + token + "\r\n"
 	unlock, extend := "UNLOCK job "+token, "EXTEND job "+token+" 5s"
-	noQuorum := &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is down")}}}
+	noQuorum := &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2,
+		Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is down")}}}
 	for _, tt := range []struct {
 		before, send string
 		err          error
@@ -154,30 +158,39 @@ func TestBegunTranscripts(t *testing.T) {
 		report       string
 	}{
 		{"", "LOCK job 5000", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
-		{"", "LOCK job 5s FULL OWNER me", nil, false, "*3\r\n" + bulk + ":7\r\n:4991\r\n", `lock granted "job" 7 owner me ttl 5s`},
+		{"", "LOCK job 5s FULL OWNER me", nil, false, "*3\r\n" + bulk + ":7\r\n:4991\r\n",
+			`lock granted "job" 7 owner me ttl 5s`},
 		{"HELLO 3", "LOCK job 5s FULL", nil, false, "*3\r\n" + bulk + ":7\r\n:4991\r\n", `lock granted "job" 7 ttl 5s`},
-		{"", "LOCK job 5s SESSION", nil, false, bulk, `lock granted "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
+		{"", "LOCK job 5s SESSION", nil, false, bulk,
+			`lock granted "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
 		{"", "LOCK job 5000", &quorum.HeldError{}, false, "$-1\r\n", `lock taken "job" 0 ttl 5s`},
 		{"HELLO 3", "LOCK job 5000", &quorum.HeldError{}, false, "_\r\n", `lock taken "job" 0 ttl 5s`},
-		{"", "LOCK job 5000", noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n", `lock noquorum "job" 0 ttl 5s`},
-		{"", "LOCK job 5000", quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `lock tryagain "job" 0 ttl 5s`},
-		{"", "LOCK job 5000", quorum.ErrFence, false, "-TRYAGAIN the second fencing round found no majority\r\n", `lock tryagain "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n",
+			`lock noquorum "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n",
+			`lock tryagain "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", quorum.ErrFence, false, "-TRYAGAIN the second fencing round found no majority\r\n",
+			`lock tryagain "job" 0 ttl 5s`},
 		{"", "LOCK job 5000", errors.New("surprise"), false, "-ERR internal\r\n", `lock internal "job" 0 ttl 5s`},
 		{"LOCK job 5000", unlock, nil, false, bulk + ":1\r\n", `lock granted "job" 7 ttl 5s; unlock released "job" 7 held`},
 		{"", unlock, nil, false, ":1\r\n", `unlock released "job" 7`},
 		{"", unlock, nil, true, ":0\r\n", `unlock not_held "job" 7`},
-		{"", unlock, noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n", `unlock noquorum "job" 7`},
+		{"", unlock, noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n",
+			`unlock noquorum "job" 7`},
 		{"", extend, nil, false, ":1\r\n", `extend extended "job" 7 ttl 5s`},
 		{"HELLO 3", extend + " FULL", nil, false, "*2\r\n:1\r\n:4991\r\n", `extend extended "job" 7 ttl 5s`},
-		{"", extend + " SESSION", nil, false, ":1\r\n", `extend extended "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
+		{"", extend + " SESSION", nil, false, ":1\r\n",
+			`extend extended "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
 		{"", extend + " SESSION", quorum.ErrLost, false, ":0\r\n", `extend lost "job" 7 ttl 5s session`},
 		{"", extend, quorum.ErrLost, false, ":0\r\n", `extend lost "job" 7 ttl 5s`},
 		{"", extend + " FULL", quorum.ErrLost, false, "*2\r\n:0\r\n:0\r\n", `extend lost "job" 7 ttl 5s`},
-		{"", extend, quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `extend tryagain "job" 7 ttl 5s`},
+		{"", extend, quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n",
+			`extend tryagain "job" 7 ttl 5s`},
 		{"", "LOCK job", nil, false, "-ERR wrong number of arguments for 'lock' command\r\n", `lock invalid "" 0`},
 		{"", "UNLOCK job x", nil, false, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n", `unlock invalid "job" 0`},
 		{"MULTI", "LOCK job", nil, false, "-ERR LOCK is not allowed in transactions\r\n", `lock invalid "" 0 as `},
-		{"SUBSCRIBE c", "LOCK no 5s", nil, false, "-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n", `lock invalid "no" 0 ttl 5s as `},
+		{"SUBSCRIBE c", "LOCK no 5s", nil, false,
+			"-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n", `lock invalid "no" 0 ttl 5s as `},
 		{"HELLO 3\r\nSUBSCRIBE c", "LOCK job 5s", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
 		{"", "LOCK no 5s", nil, false, "-NOPERM not this key\r\n", `lock denied "no" 0 ttl 5s`},
 	} {
@@ -200,8 +213,8 @@ func TestBegunTranscripts(t *testing.T) {
 	}
 }
 
-// sendTo starts a service that may not use the key "no", and sends commands to it: what goes before,
-// if anything, and then the one under test.
+// sendTo starts a service that may not use the key "no", and sends commands to it: what goes
+// before, if anything, and then the one under test.
 func sendTo(t *testing.T, w way, locker *fakeLocker, dial func(context.Context) (net.Conn, error), before,
 	send string) *net.TCPConn {
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{},
@@ -240,13 +253,17 @@ func TestNotBegun(t *testing.T) {
 	}{
 		{"waits", "LOCK job 5000 WAIT 1s", token, fakeGate{}, nil},
 		{"asks the masters for more", "LOCKINFO job", "$-1", fakeGate{}, nil},
-		{"is about no lock", "LOCKPROXY RELEASE job", "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", fakeGate{}, nil},
+		{"is about no lock", "LOCKPROXY RELEASE job",
+			"-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", fakeGate{},
+			nil},
 		{"the gate must ask", "LOCK job 5000", token, fakeGate{unknown: true}, nil},
-		{"the gate must ask, no", "LOCK job 5000", "-NOAUTH Authentication required.", fakeGate{unknown: true, required: true}, nil},
+		{"the gate must ask, no", "LOCK job 5000", "-NOAUTH Authentication required.",
+			fakeGate{unknown: true, required: true}, nil},
 		{"the gate must ask", "EXTEND job " + token + " 5s", ":1", fakeGate{unknown: true}, nil},
 		{"the permission must be asked", "LOCK job 5000 SESSION", token, fakeGate{}, &fakePermission{}},
 		{"the permission must be asked", "UNLOCK job " + token, ":1", fakeGate{}, &fakePermission{}},
-		{"the permission must be asked, no", "UNLOCK no " + token, "-NOPERM This user has no permissions to access the 'lock:no  ' key", fakeGate{}, &fakePermission{}},
+		{"the permission must be asked, no", "UNLOCK no " + token,
+			"-NOPERM This user has no permissions to access the 'lock:no  ' key", fakeGate{}, &fakePermission{}},
 		{"the permission must be asked", "EXTEND job " + token + " 5s", ":1", fakeGate{}, &fakePermission{}},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
@@ -279,12 +296,13 @@ func TestArgumentsComeFirst(t *testing.T) {
 	}
 }
 
-// TestUnlockEndsRenewal: the renewal of a session lock ends before the masters are asked to release
-// its token.
+// TestUnlockEndsRenewal: the renewal of a session lock ends before the masters are asked to
+// release its token.
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+			Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		ask(t, c, r, "LOCK", "job", "5s", "SESSION")
@@ -336,10 +354,14 @@ func TestBegunPanics(t *testing.T) {
 		want   string
 		report string
 	}{
-		{"in a check", func(o *Options, _ *fakeLocker) { o.Permission = panicPermission{} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
-		{"while asking", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, late} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
-		{"after the answer", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, nil} }, aToken.String(), `lock granted "job" 7 ttl 5s`},
-		{"with the answer", func(o *Options, f *fakeLocker) { f.err = panicError{} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
+		{"in a check", func(o *Options, _ *fakeLocker) { o.Permission = panicPermission{} }, "-ERR internal",
+			`lock internal "job" 0 ttl 5s`},
+		{"while asking", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, late} }, "-ERR internal",
+			`lock internal "job" 0 ttl 5s`},
+		{"after the answer", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, nil} }, aToken.String(),
+			`lock granted "job" 7 ttl 5s`},
+		{"with the answer", func(o *Options, f *fakeLocker) { f.err = panicError{} }, "-ERR internal",
+			`lock internal "job" 0 ttl 5s`},
 		{"in the report", func(o *Options, f *fakeLocker) {
 			done := o.Report
 			o.Report = func(d stat.Event) { done(d); panic("report") }

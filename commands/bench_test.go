@@ -70,8 +70,10 @@ func startGranting(b *testing.B) net.Conn {
 	b.Helper()
 	mux := redcon.NewServeMux()
 	locker := &grantingLocker{}
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Version: "v0",
-		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:",
+		MaxTTL: time.Minute, Version: "v0",
+		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 5, SessionMaxHold: time.Hour,
+			SessionTimeout: 10 * time.Second}})
 	service.Register(mux)
 	return serveBench(b, mux, func() {
 		service.Drain()
@@ -86,7 +88,8 @@ func serveBench(b *testing.B, handler redcon.Handler, end func()) net.Conn {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := resp.NewServer(resp.Options{Handler: handler, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	server := resp.NewServer(resp.Options{Handler: handler, UpstreamName: "nowhere",
+		Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
 	served := make(chan struct{})
 	go func() { defer close(served); server.Serve(ln) }()
 	conn, err := net.Dial("tcp", ln.Addr().String())
@@ -144,7 +147,8 @@ func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
 // BenchmarkBegin shows how much LOCK and UNLOCK cost on an event loop, without socket and masters.
 func BenchmarkBegin(b *testing.B) {
 	locker, conn := &grantingLocker{}, &bareConn{session: someSession(b)}
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:",
+		MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
 	command := func(words string) (cmd redcon.Command) {
 		for word := range strings.FieldsSeq(words) {
 			cmd.Args = append(cmd.Args, []byte(word))
@@ -155,7 +159,8 @@ func BenchmarkBegin(b *testing.B) {
 	done := func() {}
 	b.ReportAllocs()
 	for b.Loop() {
-		if !service.Begin(conn, lock, done) || len(conn.reply) != 64 || !service.Begin(conn, unlock, done) || string(conn.reply) != ":1\r\n" {
+		if !service.Begin(conn, lock, done) || len(conn.reply) != 64 || !service.Begin(conn, unlock, done) ||
+			string(conn.reply) != ":1\r\n" {
 			b.Fatalf("got %q", conn.reply)
 		}
 	}

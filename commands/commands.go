@@ -165,7 +165,8 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 
 // Drain ends the waiting of all clients, now and later: for a lock, or until their LOCK can be
 // sent. They get TRYAGAIN. Session locks are no longer renewed and run out, and holders that speak
-// RESP3 get a push message. Drain returns when these are written, or after half a second. It may be called once.
+// RESP3 get a push message. Drain returns when these are written, or after half a second. It may
+// be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
 	s.opts.Locker.Drain()

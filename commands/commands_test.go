@@ -205,13 +205,16 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
-	o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
-		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
+	o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute,
+		Log: zaptest.NewLogger(t),
+		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour,
+			SessionTimeout: 10 * time.Second},
 		Version: "v0", Report: locker.events.done}
 	if change != nil {
 		change(&o)
 	}
-	c := serve(t, w, New(o), locker, resp.Options{UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	c := serve(t, w, New(o), locker, resp.Options{UpstreamName: "nowhere",
+		Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
 	return c, bufio.NewReader(c), locker, gate
 }
 
@@ -443,7 +446,8 @@ func TestRequestsAskMastersAndReply(t *testing.T) {
 // canBegin reports whether a command with that reply runs without a goroutine.
 func canBegin(argv []string, reply string) bool {
 	if len(argv) < 3 {
-		return strings.HasPrefix(reply, "-ERR wrong") && slices.Contains([]string{"lock", "unlock", "extend"}, strings.ToLower(argv[0]))
+		return strings.HasPrefix(reply, "-ERR wrong") && slices.Contains([]string{"lock", "unlock", "extend"},
+			strings.ToLower(argv[0]))
 	}
 	waits := slices.ContainsFunc(argv, func(arg string) bool { return strings.EqualFold(arg, "wait") })
 	switch strings.ToLower(argv[0]) {
@@ -476,7 +480,8 @@ func TestLabelWithoutOwnerIsClientAddress(t *testing.T) {
 
 func TestReservedKey(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.KeyPrefix = "" })
-	if got := ask(t, c, r, "LOCK", "lockproxy:state:", "5000"); got != "-ERR invalid key: names that begin with lockproxy: are lockproxy's own" || locker.take() != nil {
+	if got := ask(t, c, r, "LOCK", "lockproxy:state:",
+		"5000"); got != "-ERR invalid key: names that begin with lockproxy: are lockproxy's own" || locker.take() != nil {
 		t.Errorf("got %q", got)
 	}
 }
@@ -489,7 +494,8 @@ func TestErrorsOfMastersBecomeReplies(t *testing.T) {
 
 func testFailures(t *testing.T, w way) {
 	c, r, locker, _ := startAs(t, w, nil)
-	noQuorum := &quorum.NoQuorumError{Answered: 0, N: 1, Needed: 1, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is\r\ndown")}}}
+	noQuorum := &quorum.NoQuorumError{Answered: 0, N: 1, Needed: 1,
+		Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is\r\ndown")}}}
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -564,7 +570,8 @@ func testGate(t *testing.T, w way) {
 
 func TestInfoReplies(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
-	locker.info = quorum.Info{Key: "job", Held: 3, Masters: 5, TTL: 4712 * time.Millisecond, Fence: 7, Owner: "me 1", Holders: 1}
+	locker.info = quorum.Info{Key: "job", Held: 3, Masters: 5, TTL: 4712 * time.Millisecond, Fence: 7, Owner: "me 1",
+		Holders: 1}
 	const flat = "held :3 masters :5 ttl :4712 fence :7 owner me 1 waiting :0 mode exclusive holders :1"
 	for _, tt := range []struct{ ask, want string }{
 		{"LOCKINFO job", "*16 " + flat},
@@ -585,10 +592,12 @@ func TestInfoReplies(t *testing.T) {
 	if asked := locker.take(); !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
-	if got := ask(t, c, r, "LOCKPROXY", "INFO"); !strings.Contains(got, "lockproxy_version:v0\r\n") || !strings.Contains(got, "waiting:0\r\n") {
+	if got := ask(t, c, r, "LOCKPROXY", "INFO"); !strings.Contains(got, "lockproxy_version:v0\r\n") ||
+		!strings.Contains(got, "waiting:0\r\n") {
 		t.Errorf("INFO says %q", got)
 	}
-	if got := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.HasPrefix(got, fmt.Sprintf("*%d +LOCKPROXY <subcommand>", len(helpLines)+len(lockHelp))) {
+	if got := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.HasPrefix(got,
+		fmt.Sprintf("*%d +LOCKPROXY <subcommand>", len(helpLines)+len(lockHelp))) {
 		t.Errorf("HELP says %q", got)
 	}
 }

@@ -98,8 +98,8 @@ func literalsOf(path string) (texts []string, err error) {
 	return texts, nil
 }
 
-// TestDocsGrammar: the reference has a section for each command, and the parser takes the form that
-// it shows. The README's table and LOCK HELP have the same forms.
+// TestDocsGrammar: the reference has a section for each command, and the parser takes the form
+// that it shows. The README's table and LOCK HELP have the same forms.
 func TestDocsGrammar(t *testing.T) {
 	page := reference(t)
 	readme, err := os.ReadFile("../README.md")
@@ -185,8 +185,8 @@ func optionsOf(form string) (all []string) {
 
 // exampleOf returns arguments of a form without brackets.
 func exampleOf(form string) (argv [][]byte) {
-	example := strings.NewReplacer("n key ...", "2 other third", "key", "job", "ttl", "5000", "timeout", "10s", "label", "me",
-		"token", "0000000000000001:"+strings.Repeat("0", 40), "SINCE fence", "SINCE 7", "LIMIT n", "LIMIT 3").Replace(form)
+	example := strings.NewReplacer("n key ...", "2 other third", "key", "job", "ttl", "5000", "timeout", "10s", "label",
+		"me", "token", "0000000000000001:"+strings.Repeat("0", 40), "SINCE fence", "SINCE 7", "LIMIT n", "LIMIT 3").Replace(form)
 	for word := range strings.FieldsSeq(example) {
 		argv = append(argv, []byte(word))
 	}

@@ -58,8 +58,8 @@ func (noPassword) Last() (required, known bool)               { return false, tr
 // The handlers of a Service run in a resp.Server, which relays all other commands.
 func Example() {
 	lock := &oneLock{}
-	service := commands.New(commands.Options{Locker: lock, Watcher: lock, Inspector: lock, Gate: noPassword{}, MaxTTL: time.Minute,
-		Tunable: commands.Tunable{MinTTL: 10 * time.Millisecond}})
+	service := commands.New(commands.Options{Locker: lock, Watcher: lock, Inspector: lock, Gate: noPassword{},
+		MaxTTL: time.Minute, Tunable: commands.Tunable{MinTTL: 10 * time.Millisecond}})
 	defer service.Close()
 	mux := redcon.NewServeMux()
 	service.Register(mux)
@@ -81,7 +81,7 @@ func Example() {
 	}
 	defer client.Close()
 	token := "0000000000000007:" + strings.Repeat("9f", 20)
-	io.WriteString(client, "LOCK job 10s\r\nLOCK job 10s\r\nUNLOCK job "+token+"\r\nLOCK job 10d\r\n")
+	io.WriteString(client, "LOCK job 10s\r\nLOCK job 10s\r\nUNLOCK job "+token+"\r\nLOCK job\r\n")
 	replies := bufio.NewReader(client)
 	for range 5 {
 		line, _ := replies.ReadString('\n')
@@ -92,5 +92,5 @@ func Example() {
 	// 0000000000000007:9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f
 	// $-1
 	// :1
-	// -ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s
+	// -ERR wrong number of arguments for 'lock' command
 }

@@ -197,7 +197,8 @@ func TestFollowExpiry(t *testing.T) {
 		start := time.Now()
 		d.follow(7, time.Minute)
 		d.wg.Wait()
-		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.requests()) != 2 {
+		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond ||
+			len(d.m.requests()) != 2 {
 			t.Errorf("replied after %v, asked at %v", took, d.m.requests())
 		}
 	})

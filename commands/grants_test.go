@@ -40,7 +40,8 @@ func TestAgeCountsFromEachGrant(t *testing.T) {
 func TestGrantsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGrants()
-		first, a, b := quorum.Token{Fence: 7, Secret: "first"}, quorum.Token{Fence: 7, Secret: "a"}, quorum.Token{Fence: 7, Secret: "b"}
+		first, a, b := quorum.Token{Fence: 7, Secret: "first"}, quorum.Token{Fence: 7, Secret: "a"},
+			quorum.Token{Fence: 7, Secret: "b"}
 		g.granted("job", first, quorum.Exclusive)
 		time.Sleep(time.Second)
 		g.shared("job", first)
@@ -51,7 +52,8 @@ func TestGrantsTogether(t *testing.T) {
 		if got := g.age("job", 7); got != 0 {
 			t.Errorf("the masters show one fence for all, its age is %v", got)
 		}
-		for token, want := range map[quorum.Token]quorum.Mode{first: quorum.Shared, a: quorum.Shared, b: quorum.Limited, {Fence: 7}: quorum.Exclusive} {
+		for token, want := range map[quorum.Token]quorum.Mode{first: quorum.Shared, a: quorum.Shared, b: quorum.Limited,
+			{Fence: 7}: quorum.Exclusive} {
 			if got := g.mode("job", token); got != want {
 				t.Errorf("%q is %v, want %v", token.Secret, got, want)
 			}
@@ -110,7 +112,8 @@ func TestAgeIsShownUntilRelease(t *testing.T) {
 	for _, step := range []struct {
 		send string
 		aged bool
-	}{{"LOCKINFO other", false}, {"LOCK job 5s", true}, {"EXTEND job " + aToken.String() + " 5s", true}, {"UNLOCK job " + aToken.String(), false}} {
+	}{{"LOCKINFO other", false}, {"LOCK job 5s", true}, {"EXTEND job " + aToken.String() + " 5s", true},
+		{"UNLOCK job " + aToken.String(), false}} {
 		ask(t, c, r, strings.Fields(step.send)...)
 		page, err := service.Locks(t.Context(), 0, "", 1)
 		if locks := page.Locks; err != nil || len(locks) != 1 || (locks[0].Age > 0) != step.aged {

@@ -1,7 +1,7 @@
 package commands
 
-// helpLines begin the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands. lockHelp
-// follows.
+// helpLines begin the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands.
+// lockHelp follows.
 var helpLines = []string{
 	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
 	"HELP",

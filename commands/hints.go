@@ -127,8 +127,8 @@ func (w *writer) texts(texts ...string) {
 	}
 }
 
-// info writes an element of COMMAND INFO: name, arity, flags, first key, last key, step. The rest is
-// empty: the upstream's ACL does not know lock commands.
+// info writes an element of COMMAND INFO: name, arity, flags, first key, last key, step. The rest
+// is empty: the upstream's ACL does not know lock commands.
 func (w *writer) info(name string, arity, key int) {
 	w.b = respio.AppendHeader(w.b, '*', 10)
 	w.texts(name)

@@ -83,8 +83,9 @@ func TestFormsOfLocksAskMastersAndReply(t *testing.T) {
 func kindErrors() []struct{ send, want string } {
 	token := aToken.String()
 	const (
-		keys, limit = "-ERR invalid number of keys in '%s' command: want 1 to 15", "-ERR invalid limit in 'lock' command: want 1 to 128"
-		fence       = "-ERR invalid fence in 'lockinfo' command: want 1 to 16 decimal digits"
+		keys, limit = "-ERR invalid number of keys in '%s' command: want 1 to 15",
+			"-ERR invalid limit in 'lock' command: want 1 to 128"
+		fence = "-ERR invalid fence in 'lockinfo' command: want 1 to 16 decimal digits"
 	)
 	unlock, extend := "UNLOCK a "+token, "EXTEND a "+token+" 5s"
 	tests := []struct{ send, want string }{
@@ -98,7 +99,8 @@ func kindErrors() []struct{ send, want string } {
 		{"LOCKINFO a SINCE 1 WAIT x", "-ERR invalid timeout in 'lockinfo' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s)"},
 		{"LOCK a 5000000000", "-ERR ttl 5000000000 exceeds max-ttl 60000: is it in nanoseconds? 5000000000ns are 5s, and 10ms to 60s is allowed"},
 		{"LOCK a 10000000", "-ERR ttl 10000000 exceeds max-ttl 60000: is it in nanoseconds? 10000000ns are 10ms, and 10ms to 60s is allowed"},
-		{extend[:len(extend)-2] + "60000000000", "-ERR ttl 60000000000 exceeds max-ttl 60000: is it in nanoseconds? 60000000000ns are 60s, and 10ms to 60s is allowed"},
+		{extend[:len(extend)-2] + "60000000000",
+			"-ERR ttl 60000000000 exceeds max-ttl 60000: is it in nanoseconds? 60000000000ns are 60s, and 10ms to 60s is allowed"},
 		{"LOCK a 90000000000", "-ERR ttl 90000000000 exceeds max-ttl 60000: is it in nanoseconds? 90000000000ns are 90s, and 10ms to 60s is allowed"},
 		{"LOCK a 86400000000001", "-ERR ttl 86400000000001 exceeds max-ttl 60000: it is more than 292 years, and 10ms to 60s is allowed"},
 		{"LOCK a 9999999", "-ERR ttl 9999999 exceeds max-ttl 60000: it is 9999999ms, and 10ms to 60s is allowed"},
@@ -107,7 +109,8 @@ func kindErrors() []struct{ send, want string } {
 	for _, n := range []string{"0", "16", "-1", "+1", "x", "1.0", "99999999999999999999"} {
 		for _, form := range []string{"LOCK a 5s", unlock, extend} {
 			name, _, _ := strings.Cut(form, " ")
-			tests = append(tests, struct{ send, want string }{form + " KEYS " + n + " b", fmt.Sprintf(keys, strings.ToLower(name))})
+			tests = append(tests, struct{ send, want string }{form + " KEYS " + n + " b",
+				fmt.Sprintf(keys, strings.ToLower(name))})
 		}
 	}
 	for _, n := range []string{"0", "129", "-1", "x", "99999999999999999999"} {
@@ -137,7 +140,8 @@ func TestKindErrors(t *testing.T) {
 		}
 	}
 	c, r, _, _ := start(t, func(o *Options) { o.KeyPrefix = "" })
-	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "2", "b", "lockproxy:x"); !strings.HasPrefix(got, "-ERR invalid key: names that begin with lockproxy:") {
+	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "2", "b", "lockproxy:x"); !strings.HasPrefix(got,
+		"-ERR invalid key: names that begin with lockproxy:") {
 		t.Errorf("a reserved name after KEYS: %s", got)
 	}
 }
@@ -147,7 +151,8 @@ func TestKindTranscripts(t *testing.T) {
 	dial := redisDial(t)
 	token := aToken.String()
 	bulk := "$57\r\n" + token + "\r\n"
-	noQuorum := &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is down")}}}
+	noQuorum := &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2,
+		Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is down")}}}
 	const noQuorumText = "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n"
 	for _, tt := range []struct {
 		before, send string
@@ -156,7 +161,8 @@ func TestKindTranscripts(t *testing.T) {
 		report       string
 	}{
 		{"", "LOCK a 5s LIMIT 3 FULL", nil, "*4\r\n" + bulk + ":7\r\n:4991\r\n:2\r\n", `lock granted "a" 7 limit ttl 5s`},
-		{"HELLO 3", "LOCK a 5s LIMIT 3 FULL", nil, "*4\r\n" + bulk + ":7\r\n:4991\r\n:2\r\n", `lock granted "a" 7 limit ttl 5s`},
+		{"HELLO 3", "LOCK a 5s LIMIT 3 FULL", nil, "*4\r\n" + bulk + ":7\r\n:4991\r\n:2\r\n",
+			`lock granted "a" 7 limit ttl 5s`},
 		{"", "LOCK a 5s LIMIT 3 FULL", &quorum.HeldError{}, "$-1\r\n", `lock taken "a" 0 limit ttl 5s`},
 		{"HELLO 3", "LOCK a 5s LIMIT 3 FULL", &quorum.HeldError{}, "_\r\n", `lock taken "a" 0 limit ttl 5s`},
 		{"", "LOCK a 5s SHARED", nil, bulk, `lock granted "a" 7 shared ttl 5s`},
@@ -169,12 +175,16 @@ func TestKindTranscripts(t *testing.T) {
 		{"", "UNLOCK a " + token + " KEEP 5s", nil, ":1\r\n", `unlock released "a" 7 keep 5s`},
 		{"", "UNLOCK a " + token + " KEEP 5s", noQuorum, noQuorumText, `unlock noquorum "a" 7 keep 5s`},
 		{"", "UNLOCK a " + token + " KEYS 1 no", nil, "-NOPERM not this key\r\n", `unlock denied "a" and ["no"] 7`},
-		{"HELLO 3", "EXTEND a " + token + " 5s KEYS 1 b FULL", nil, "*2\r\n:1\r\n:4991\r\n", `extend extended "a" and ["b"] 7 ttl 5s`},
+		{"HELLO 3", "EXTEND a " + token + " 5s KEYS 1 b FULL", nil, "*2\r\n:1\r\n:4991\r\n",
+			`extend extended "a" and ["b"] 7 ttl 5s`},
 		{"", "EXTEND a " + token + " 5s KEYS 1 b", quorum.ErrLost, ":0\r\n", `extend lost "a" and ["b"] 7 ttl 5s`},
 		{"", "EXTEND a " + token + " 5s SHARED FULL", quorum.ErrLost, "*2\r\n:0\r\n:0\r\n", `extend lost "a" 7 ttl 5s`},
-		{"", "EXTEND a " + token + " 5s SHARED", quorum.ErrWrongMode, "-ERR a lock with LIMIT cannot become SHARED\r\n", `extend invalid "a" 7 ttl 5s`},
-		{"", "EXTEND a " + token + " 5s SHARED", quorum.ErrLate, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `extend tryagain "a" 7 ttl 5s`},
-		{"", "EXTEND a " + token + " 5s KEYS 1 no", nil, "-NOPERM not this key\r\n", `extend denied "a" and ["no"] 7 ttl 5s`},
+		{"", "EXTEND a " + token + " 5s SHARED", quorum.ErrWrongMode, "-ERR a lock with LIMIT cannot become SHARED\r\n",
+			`extend invalid "a" 7 ttl 5s`},
+		{"", "EXTEND a " + token + " 5s SHARED", quorum.ErrLate,
+			"-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `extend tryagain "a" 7 ttl 5s`},
+		{"", "EXTEND a " + token + " 5s KEYS 1 no", nil, "-NOPERM not this key\r\n",
+			`extend denied "a" and ["no"] 7 ttl 5s`},
 		{"", "LOCKINFO a SINCE 1", nil, "$-1\r\n", `lockinfo ok "a" 0`},
 		{"HELLO 3", "LOCKINFO a SINCE 1 WAIT 1s", nil, "_\r\n", `lockinfo ok "a" 0`},
 		{"", "LOCKINFO a SINCE 1 WAIT 10ms", noQuorum, noQuorumText, `lockinfo noquorum "a" 0`},
@@ -254,7 +264,8 @@ func TestSlotsAreListedForLimitOnly(t *testing.T) {
 
 // TestSlotsAreMapsInRESP3: the slots that LOCKINFO lists are maps.
 func TestSlotsAreMapsInRESP3(t *testing.T) {
-	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
+	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1,
+		Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{Dial: redisDial(t)}).(*net.TCPConn)
 	io.WriteString(c, "HELLO 3\r\nLOCKINFO a\r\n")
@@ -329,11 +340,13 @@ func (p *latePermission) Known(string, string) (string, bool) { return "", false
 // some of its keys ends the renewal.
 func TestSharedKeepsSession(t *testing.T) {
 	locker := &fakeLocker{held: true}
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+		Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 	c := serve(t, byHandler, service, locker, resp.Options{})
 	r := bufio.NewReader(c)
 	ask(t, c, r, "LOCK", "a", "5s", "SESSION")
-	if got := ask(t, c, r, "EXTEND", "a", aToken.String(), "5s", "SHARED"); got != ":1" || service.Counts().SessionLocks != 1 {
+	if got := ask(t, c, r, "EXTEND", "a", aToken.String(), "5s", "SHARED"); got != ":1" ||
+		service.Counts().SessionLocks != 1 {
 		t.Errorf("got %s, %d session locks", got, service.Counts().SessionLocks)
 	}
 	ask(t, c, r, "UNLOCK", "a", aToken.String(), "KEYS", "1", "b")

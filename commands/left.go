@@ -18,7 +18,8 @@ type LeftUpstream func(ctx context.Context, pattern string, each func(key []byte
 const infoAdopt = "info adopt"
 
 // leftCounter counts the keys at the upstream that are lock keys here: locks from the time before
-// the lock listener. It goes through all keys of the upstream, so only one client at a time may ask.
+// the lock listener. It goes through all keys of the upstream, so only one client at a time may
+// ask.
 type leftCounter struct {
 	*sharedOptions
 	outcomes *outcomes
@@ -54,8 +55,8 @@ func (l *leftCounter) infoAdopt(c *call) {
 	}
 }
 
-// countLeft counts each key once that matches more than one pattern. A key that SCAN returns twice,
-// which it may do while the table of keys changes its size, counts twice.
+// countLeft counts each key once that matches more than one pattern. A key that SCAN returns
+// twice, which it may do while the table of keys changes its size, counts twice.
 func countLeft(ctx context.Context, o *AdoptOptions) (n int, err error) {
 	patterns := strings.Split(o.Keys.String(), ",")
 	for i, pattern := range patterns {

@@ -23,9 +23,11 @@ import (
 func threeMasters() []stat.Master {
 	now := time.Now().Add(-time.Hour)
 	return []stat.Master{
-		{Name: "h:1", State: stat.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3,
+		{Name: "h:1", State: stat.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1,
+			Refusals: 2, Errors: 3,
 			Late: 4, Slow: 61500 * time.Microsecond},
-		{Name: "m2@h:2", State: stat.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now, VotesIn: 42500*time.Millisecond + 1},
+		{Name: "m2@h:2", State: stat.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now,
+			VotesIn: 42500*time.Millisecond + 1},
 		{Name: "h:10", State: stat.StateRefused, Reason: "is the same server as h:1, not h:10", Since: now},
 	}
 }
@@ -77,10 +79,12 @@ func TestAdmitFindsMasterByNameAddressOrPlace(t *testing.T) {
 		{"by place, though names are shown", "master 2", false, nil, "+OK", `admit "m2@h:2"`},
 		{"by place", "master 2", true, nil, "+OK", `admit "m2@h:2"`},
 		{"by place in capitals", "MASTER 3", true, nil, "+OK", `admit "h:10"`},
-		{"a place that is not", "master 4", true, nil, "-ERR no such master 'master 4': it is one of master 1, master 2, master 3", ""},
+		{"a place that is not", "master 4", true, nil,
+			"-ERR no such master 'master 4': it is one of master 1, master 2, master 3", ""},
 		{"by name, though names are hidden", "m2@h:2", true, nil, "+OK", `admit "m2@h:2"`},
 		{"refused", "m2@h:2", false, refused, "-ERR m2@h:2 is the same server  as h:1", `admit "m2@h:2"`},
-		{"refused, names hidden", "master 2", true, refused, "-ERR master 2 is the same server  as master 1", `admit "m2@h:2"`},
+		{"refused, names hidden", "master 2", true, refused, "-ERR master 2 is the same server  as master 1",
+			`admit "m2@h:2"`},
 		{"other error", "h:10", false, errors.New("was asked in vain"), "-ERR h:10 was asked in vain", `admit "h:10"`},
 		{"the connection ends", "h:1", false, context.Canceled, "-TRYAGAIN the connection is closing", `admit "h:1"`},
 	} {
@@ -113,7 +117,8 @@ func TestAdmitFindsMasterByNameAddressOrPlace(t *testing.T) {
 func TestAdmitGate(t *testing.T) {
 	c, r, locker, _ := start(t, nil)
 	locker.masters = threeMasters()
-	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "h:1"); !strings.HasPrefix(got, "-NOPERM LOCKPROXY ADMIT needs admin-commands: on") || locker.take() != nil {
+	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "h:1"); !strings.HasPrefix(got,
+		"-NOPERM LOCKPROXY ADMIT needs admin-commands: on") || locker.take() != nil {
 		t.Errorf("got %q", got)
 	}
 	if got := ask(t, c, r, "LOCKPROXY", "admit"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
@@ -149,8 +154,10 @@ func TestAdmitWords(t *testing.T) {
 
 // TestMasterCalled: what means two masters means none, unless it is the whole name of one.
 func TestMasterCalled(t *testing.T) {
-	all := []stat.Master{{Name: "a@h:1"}, {Name: "b@h:1"}, {Name: "h:2"}, {Name: "c@h:2"}, {Name: "h:3@x"}, {Name: "d@h:3"}}
-	for called, want := range map[string]int{"h:1": -1, "a": 0, "b": 1, "h:2": 2, "c": 3, "h:3": -1, "master 1": 0, "1": -1, "master": -1, "@": -1} {
+	all := []stat.Master{{Name: "a@h:1"}, {Name: "b@h:1"}, {Name: "h:2"}, {Name: "c@h:2"}, {Name: "h:3@x"},
+		{Name: "d@h:3"}}
+	for called, want := range map[string]int{"h:1": -1, "a": 0, "b": 1, "h:2": 2, "c": 3, "h:3": -1, "master 1": 0,
+		"1": -1, "master": -1, "@": -1} {
 		if got := masterCalled(all, called); got != want {
 			t.Errorf("%q: %d, want %d", called, got, want)
 		}

@@ -26,21 +26,23 @@ func TestNoLogin(t *testing.T) {
 		o          resp.Options
 		want       string // of the commands below
 	}{
-		"login wanted":                 {gate: fakeGate{required: true}, want: "true true true"},
-		"not known":                    {gate: fakeGate{err: errors.New("away")}, want: "true true true"},
-		"logged in":                    {gate: fakeGate{required: true}, o: login, want: "false false false"},
-		"logged in, not known":         {gate: fakeGate{err: errors.New("away")}, o: login, want: "false false false"},
-		"no password":                  {want: "false false false"},
-		"no password, lock-acl":        {permission: true, want: "false true true"},
-		"logged in, lock-acl":          {permission: true, o: login, want: "false false false"},
-		"logged in, lock-acl, limited": {gate: fakeGate{required: true}, permission: true, o: login, want: "false false false"},
+		"login wanted":          {gate: fakeGate{required: true}, want: "true true true"},
+		"not known":             {gate: fakeGate{err: errors.New("away")}, want: "true true true"},
+		"logged in":             {gate: fakeGate{required: true}, o: login, want: "false false false"},
+		"logged in, not known":  {gate: fakeGate{err: errors.New("away")}, o: login, want: "false false false"},
+		"no password":           {want: "false false false"},
+		"no password, lock-acl": {permission: true, want: "false true true"},
+		"logged in, lock-acl":   {permission: true, o: login, want: "false false false"},
+		"logged in, lock-acl, limited": {gate: fakeGate{required: true}, permission: true, o: login,
+			want: "false false false"},
 	} {
 		for _, w := range ways {
 			t.Run(name+", "+string(w), func(t *testing.T) {
 				var mu sync.Mutex
 				var got []string
 				locker := &fakeLocker{held: true, later: w == elsewhere}
-				o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &tt.gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: time.Millisecond},
+				o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &tt.gate, KeyPrefix: "lock:",
+					MaxTTL: time.Minute, Tunable: Tunable{MinTTL: time.Millisecond},
 					Report: func(e stat.Event) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -34,8 +34,8 @@ var (
 	ErrChanged = errors.New("another holds the lock now: look again")
 )
 
-// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by the last known answer of the upstream.
-// It never blocks. ReleaseShown decides.
+// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by the last known answer of the
+// upstream. It never blocks. ReleaseShown decides.
 func (o *operators) MayRelease(by stat.Operator) error {
 	wantsLogin, _ := o.opts.Gate.Last()
 	switch {
@@ -62,8 +62,9 @@ func (o *operators) checkRelease(ctx context.Context, by stat.Operator) error {
 }
 
 // ReleaseShown frees the lock of key if its fence still is the one that the operator saw. With
-// fence 0 it frees any lock of key. It reports whether there was such a lock. Between the check and
-// the release another client may get the lock, and then loses it: the masters compare no fences.
+// fence 0 it frees any lock of key. It reports whether there was such a lock. Between the check
+// and the release another client may get the lock, and then loses it: the masters compare no
+// fences.
 func (o *operators) ReleaseShown(ctx context.Context, by stat.Operator, key string,
 	fence uint64) (freed bool, err error) {
 	start := time.Now()

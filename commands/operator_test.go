@@ -51,8 +51,9 @@ func TestReleaseShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			locker := &fakeLocker{held: !tt.missing, info: tt.held, err: tt.fails}
 			var events []stat.Event
-			s := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &tt.gate, Tunable: Tunable{AdminCommands: tt.on},
-				Report: func(e stat.Event) { events = append(events, e) }})
+			s := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &tt.gate,
+				Tunable: Tunable{AdminCommands: tt.on},
+				Report:  func(e stat.Event) { events = append(events, e) }})
 			tt.by.Client = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5000}
 			ok, err := s.ReleaseShown(t.Context(), tt.by, "job", tt.fence)
 			if !errors.Is(err, tt.want) || ok != (tt.outcome == stat.OutcomeReleased) {
@@ -77,7 +78,8 @@ func TestReleaseShown(t *testing.T) {
 func TestWaitingNames(t *testing.T) {
 	disconnected := make(chan struct{})
 	locker := &fakeLocker{err: &quorum.HeldError{Free: -1}}
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Tunable: Tunable{MaxWaiters: 5}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{},
+		Tunable: Tunable{MaxWaiters: 5}})
 	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 7}
 	done := make(chan error, 1)
 	go func() {

@@ -53,17 +53,18 @@ func (p *permissions) authenticate(c *call) error {
 	case !known && c.onLoop:
 		return errMustAsk
 	case err != nil: // the upstream may want a login
-		return denialf("NOAUTH the upstream has not said yet whether it wants a password: %s", plain.Line(p.opts.Reason(err)))
+		return denialf("NOAUTH the upstream has not said yet whether it wants a password: %s",
+			plain.Line(p.opts.Reason(err)))
 	case required:
 		return errNoAuth
 	}
 	return nil
 }
 
-// anonymous reports whether no client has logged in on the connection although the upstream wants a
-// login, or the rights that lock-acl asks for depend on one. Every client of the proxy can cause the
-// refusals of such a connection: for want of a login, for wrong arguments, or by lock-acl. It goes
-// by the last known answers and never asks. In doubt the connection is anonymous.
+// anonymous reports whether no client has logged in on the connection although the upstream wants
+// a login, or the rights that lock-acl asks for depend on one. Every client of the proxy can cause
+// the refusals of such a connection: for want of a login, for wrong arguments, or by lock-acl. It
+// goes by the last known answers and never asks. In doubt the connection is anonymous.
 func (p *permissions) anonymous(c *call) bool {
 	required, known := p.opts.Gate.Last()
 	switch user := c.session.User(); {

@@ -183,11 +183,13 @@ func listedKeys(reply string) string {
 func TestPermissionOnUnixSocket(t *testing.T) {
 	permission := &fakePermission{config: "no"}
 	locker := &fakeLocker{held: true, masters: []stat.Master{{Name: "m1"}}, found: []quorum.Info{{Key: "no"}}}
-	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{required: true}, KeyPrefix: "lock:", MaxTTL: time.Minute, Permission: permission})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{required: true},
+		KeyPrefix: "lock:", MaxTTL: time.Minute, Permission: permission})
 	mux := redcon.NewServeMux()
 	service.Register(mux)
-	c, _ := serveAt(t, "unix", filepath.Join(t.TempDir(), "s"), service, resp.Options{Handler: mux, UpstreamName: "nowhere",
-		Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	c, _ := serveAt(t, "unix", filepath.Join(t.TempDir(), "s"), service,
+		resp.Options{Handler: mux, UpstreamName: "nowhere",
+			Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
 	r := bufio.NewReader(c)
 	for line, want := range map[string]string{
 		"LOCKPROXY RELEASE no": ":1",
@@ -227,11 +229,13 @@ func TestPermissionAfterWaiting(t *testing.T) {
 		want   string
 		back   bool
 	}{
-		"still":    {"LOCK job 5000 WAIT 0", func() (string, error) { return "", nil }, aToken.String(), false},
-		"removed":  {"LOCK job 5000 WAIT 0", func() (string, error) { return "no right", nil }, "-NOPERM no right", true},
-		"unknown":  {"LOCK job 5000 WAIT 0", func() (string, error) { return "", errors.New("timeout") }, "-NOPERM lock-acl: timeout", true},
-		"too slow": {"LOCK job 20 WAIT 0", func() (string, error) { time.Sleep(20 * time.Millisecond); return "", nil }, "-TRYAGAIN a majority answered, but too late: no validity was left", true},
-		"no wait":  {"LOCK job 5000", func() (string, error) { return "no right", nil }, aToken.String(), false},
+		"still":   {"LOCK job 5000 WAIT 0", func() (string, error) { return "", nil }, aToken.String(), false},
+		"removed": {"LOCK job 5000 WAIT 0", func() (string, error) { return "no right", nil }, "-NOPERM no right", true},
+		"unknown": {"LOCK job 5000 WAIT 0", func() (string, error) { return "", errors.New("timeout") },
+			"-NOPERM lock-acl: timeout", true},
+		"too slow": {"LOCK job 20 WAIT 0", func() (string, error) { time.Sleep(20 * time.Millisecond); return "", nil },
+			"-TRYAGAIN a majority answered, but too late: no validity was left", true},
+		"no wait": {"LOCK job 5000", func() (string, error) { return "no right", nil }, aToken.String(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, r, locker, _ := start(t, func(o *Options) { o.Permission = &twicePermission{second: tt.second} })

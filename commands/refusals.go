@@ -16,8 +16,8 @@ import (
 // maxRefusals is how many kinds of refused commands are kept for operators.
 const maxRefusals = 100
 
-// listenerRefusals logs and keeps the refusals of the lock listener by kind: a reason, and the SHA1 of a
-// script.
+// listenerRefusals logs and keeps the refusals of the lock listener by kind: a reason, and the
+// SHA1 of a script.
 type listenerRefusals struct {
 	log *zap.Logger
 
@@ -44,8 +44,8 @@ func (r *listenerRefusals) note(refused *adopt.Refusal, session *resp.Session) {
 	r.log.Warn("a lock library was refused", fields...)
 }
 
-// add reports whether a refusal is the first of its kind. With too many kinds the one that was seen
-// least recently goes.
+// add reports whether a refusal is the first of its kind. With too many kinds the one that was
+// seen least recently goes.
 func (r *listenerRefusals) add(now *stat.RefusedKind) (first bool) {
 	kind := [2]string{now.Reason, now.SHA1}
 	r.mu.Lock()

@@ -35,8 +35,8 @@ func (r *reply) writeNumber(name string, value int64) {
 	r.writeInt(value)
 }
 
-// writeFields writes a map of a report's fields. The caller then writes the given number of further
-// entries.
+// writeFields writes a map of a report's fields. The caller then writes the given number of
+// further entries.
 func (c *call) writeFields(fields []stat.Field, more int) {
 	c.writeMap(len(fields) + more)
 	for _, f := range fields {

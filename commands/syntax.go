@@ -7,8 +7,8 @@ import (
 	"lockproxy/plain"
 )
 
-// Syntax errors begin with Redis' words and go on with the cause. Words of the client are printable
-// and at most 160 bytes long in them.
+// Syntax errors begin with Redis' words and go on with the cause. Words of the client are
+// printable and at most 160 bytes long in them.
 
 // errSyntax is the reply to options that do not go together.
 func errSyntax(format string, args ...any) error {

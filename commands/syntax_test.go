@@ -90,7 +90,8 @@ var syntaxErrors = map[string]string{
 // parsers returns a service with the default limits, for its parsers.
 func parsers(t *testing.T) *Service {
 	t.Helper()
-	service := New(Options{Locker: &fakeLocker{}, Watcher: &fakeLocker{}, Inspector: &fakeLocker{}, Gate: &fakeGate{}, MaxTTL: time.Minute,
+	service := New(Options{Locker: &fakeLocker{}, Watcher: &fakeLocker{}, Inspector: &fakeLocker{}, Gate: &fakeGate{},
+		MaxTTL:  time.Minute,
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 10}})
 	t.Cleanup(service.Close)
 	return service
@@ -125,7 +126,8 @@ func TestSyntaxErrorsNameTheCause(t *testing.T) {
 func TestNoErrorWithoutACause(t *testing.T) {
 	service := parsers(t)
 	words := strings.Fields("a b 5s 1m30s 0 1 2 15 99999999999999999999 $ KEYS SHARED LIMIT WAIT SESSION OWNER FULL KEEP SINCE " +
-		"MATCH COUNT NX SHARD HELP INFO ADOPT MASTERS LOCKS RELEASE ADMIT FORCE \xff\x00\r\n ' " + strings.Repeat("long", 300))
+		"MATCH COUNT NX SHARD HELP INFO ADOPT MASTERS LOCKS RELEASE ADMIT FORCE \xff\x00\r\n ' " + strings.Repeat("long",
+		300))
 	random := rand.New(rand.NewPCG(1, 2))
 	causes := map[string]bool{}
 	for range 50_000 {

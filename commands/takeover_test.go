@@ -15,13 +15,14 @@ import (
 	"lockproxy/stat"
 )
 
-// TestExtendTakesOver: a token that is held becomes a session lock of the connection if EXTEND with
-// SESSION succeeds, and stays one if another EXTEND fails.
+// TestExtendTakesOver: a token that is held becomes a session lock of the connection if EXTEND
+// with SESSION succeeds, and stays one if another EXTEND fails.
 func TestExtendTakesOver(t *testing.T) {
 	extend := []string{"EXTEND", "job", aToken.String(), "5s", "SESSION"}
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+			Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		want := func(reply string, locks int) {
@@ -48,7 +49,8 @@ func TestExtendTakesOverAsItEnds(t *testing.T) {
 	for _, w := range ways {
 		for _, fails := range []bool{false, true} {
 			locker, ends := &fakeLocker{held: true, later: w == elsewhere}, make(chan stat.Outcome, 1)
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute},
+			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+				Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute},
 				Report: func(e stat.Event) {
 					if e.Command == "session" {
 						ends <- e.Outcome
@@ -83,8 +85,8 @@ func TestExtendTakesOverAsItEnds(t *testing.T) {
 	}
 }
 
-// TestExtendKeepsEndedLock: where EXTEND has answered 1 during session-lock-delay, its keys are not
-// released at the end of the delay. The others are.
+// TestExtendKeepsEndedLock: where EXTEND has answered 1 during session-lock-delay, its keys are
+// not released at the end of the delay. The others are.
 func TestExtendKeepsEndedLock(t *testing.T) {
 	for _, w := range ways {
 		for _, options := range []string{"", "FULL", "SESSION", "KEYS 1 b"} {

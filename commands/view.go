@@ -31,7 +31,8 @@ func (o *operators) Counts() (c Gauges) {
 	return c
 }
 
-// Waiting returns the keys with the longest waits and those with the most waiting clients, at most limit.
+// Waiting returns the keys with the longest waits and those with the most waiting clients, at most
+// limit.
 func (o *operators) Waiting(limit int) []stat.Waiting { return o.queues.Longest(limit) }
 
 // Locks returns a page of locks: see Quorum.ScanSeen.
@@ -52,8 +53,8 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string, coun
 	return page, err
 }
 
-// lockOf returns a lock for operators and for clients that ask. waiting is how many clients wait for
-// it.
+// lockOf returns a lock for operators and for clients that ask. waiting is how many clients wait
+// for it.
 func lockOf(info *quorum.Info, waiting int) stat.Lock {
 	return stat.Lock{Key: info.Key, Held: int64(info.Held), Masters: int64(info.Masters), TTL: info.TTL.Milliseconds(),
 		Fence: int64(info.Fence), Owner: info.Owner, Waiting: int64(waiting), Mode: info.Mode.String(),
@@ -74,7 +75,8 @@ func (n *masterNames) Masters() []stat.Master {
 // Load returns how busy the masters and this process are.
 func (o *operators) Load() stat.Load { return o.opts.Inspector.Load() }
 
-// Explain returns the text of an error of Locks or ReleaseShown in the words of a reply to clients.
+// Explain returns the text of an error of Locks or ReleaseShown in the words of a reply to
+// clients.
 func (o *operators) Explain(err error) string {
 	if errors.Is(err, ErrNotAllowed) || errors.Is(err, ErrNeedsToken) || errors.Is(err, ErrChanged) {
 		return err.Error()

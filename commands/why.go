@@ -42,8 +42,8 @@ func (o *operators) why(c *call) {
 }
 
 // Why returns all that this proxy and the masters that answer know about key: holder and waiters.
-// If masters hang it takes a second, and twice master-timeout more for a foreign key. Its only error
-// is context.Cause(ctx).
+// If masters hang it takes a second, and twice master-timeout more for a foreign key. Its only
+// error is context.Cause(ctx).
 func (o *operators) Why(ctx context.Context, key string) (stat.Why, error) {
 	v, err := o.opts.Inspector.View(ctx, key)
 	if err != nil {
@@ -125,8 +125,8 @@ func (o *operators) whyRecord(w *stat.Why, info *quorum.Info) {
 	}
 }
 
-// labelOf returns the label that the masters have for a lock that was recorded: the client's address
-// if it gave none, see request.
+// labelOf returns the label that the masters have for a lock that was recorded: the client's
+// address if it gave none, see request.
 func labelOf(h *stat.Holder) string {
 	switch {
 	case h.Owner != "" || h.Client == nil:

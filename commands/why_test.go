@@ -105,7 +105,8 @@ func TestWhyJoinsMastersAndRecord(t *testing.T) {
 	}
 }
 
-// TestWhyKnowsAge: without a record the table of grants knows since when an exclusive lock is held.
+// TestWhyKnowsAge: without a record the table of grants knows since when an exclusive lock is
+// held.
 func TestWhyKnowsAge(t *testing.T) {
 	s, _ := whyFixture(t, func(o *Options) { o.Holders = nil })
 	s.operators.grants.granted("job", quorum.Token{Fence: 7}, quorum.Exclusive)
@@ -189,7 +190,8 @@ func TestWhyAdvice(t *testing.T) {
 	}
 }
 
-// TestWaitersReply: LOCKPROXY WAITERS lists the queue of a key in order, and Why its first clients.
+// TestWaitersReply: LOCKPROXY WAITERS lists the queue of a key in order, and Why its first
+// clients.
 func TestWaitersReply(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands, o.Name = true, "here" })
 	locker.view, locker.masters = someView, threeMasters()

@@ -8,8 +8,8 @@ import (
 // errAdminForm: the value has none of the forms that admin-listen accepts.
 var errAdminForm = errors.New("is not of the form host:port, https://host:port or unix:///path")
 
-// ParseAdmin parses an address of admin-listen: host:port, http://host:port, https://host:port (TLS)
-// or unix:///path.
+// ParseAdmin parses an address of admin-listen: host:port, http://host:port, https://host:port
+// (TLS) or unix:///path.
 func ParseAdmin(s string) (Address, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {

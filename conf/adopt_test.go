@@ -24,7 +24,8 @@ func TestLockListenerSettings(t *testing.T) {
 		{"file, then flags", []string{"--config", file, "--adopt-ttl=off"}, nil, all, keys, 0},
 		{"environment", []string{"--masters=h:1"}, []string{"LOCKPROXY_ADOPT_LISTEN=127.0.0.1:1, unix:///s",
 			"LOCKPROXY_ADOPT_KEYS=job:*, *:lock", "LOCKPROXY_ADOPT_TTL=30s"}, all, keys, 30 * time.Second},
-		{"off", []string{"--masters=h:1", "--adopt-listen=off"}, []string{"LOCKPROXY_ADOPT_LISTEN=127.0.0.1:1"}, nil, "*", 0},
+		{"off", []string{"--masters=h:1", "--adopt-listen=off"}, []string{"LOCKPROXY_ADOPT_LISTEN=127.0.0.1:1"}, nil, "*",
+			0},
 		{"all keys", []string{"--masters=h:1", "--adopt-listen=127.0.0.1:1", "--adopt-keys=*"}, nil, all[:1], "*", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

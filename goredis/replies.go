@@ -19,8 +19,8 @@ const (
 	elementCost = 64
 )
 
-// replyScanner follows the replies of RESP2 in a server's bytes. It keeps none of them but the line of
-// a length. The zero value is at the start of a connection.
+// replyScanner follows the replies of RESP2 in a server's bytes. It keeps none of them but the
+// line of a length. The zero value is at the start of a connection.
 type replyScanner struct {
 	line   [maxHeader]byte // the beginning of the current line
 	length int             // of the current line so far
@@ -32,8 +32,8 @@ type replyScanner struct {
 	depth int
 }
 
-// check reads b and returns a *BadReplyError if a reply is beyond a limit or is not RESP2. After that
-// r is of no use.
+// check reads b and returns a *BadReplyError if a reply is beyond a limit or is not RESP2. After
+// that r is of no use.
 func (r *replyScanner) check(b []byte) error {
 	for len(b) > 0 {
 		if r.body > 0 {

@@ -2,7 +2,8 @@ package plain
 
 import "golang.org/x/sys/windows"
 
-// The errors of Windows' sockets. They do not equal those of package syscall that have their names.
+// The errors of Windows' sockets. They do not equal those of package syscall that have their
+// names.
 const (
 	errnoRefused = windows.WSAECONNREFUSED
 	errnoInUse   = windows.WSAEADDRINUSE

@@ -40,11 +40,11 @@ const (
 //	pausing     the pause ends                              waiting, before new acquisitions
 //	            the caller leaves                           failed
 //
-// F is the largest number among the grants that count. "Too late" means that no validity is left (step
-// 4), or less than was promised. An answer or a deadline that does not make the result certain
-// changes no state. Drain reaches those that wait; what would wait later fails, too. An attempt
-// that ends without a lease is released on every master (step 5). After a lease, masters that
-// answer late are checked or topped up.
+// F is the largest number among the grants that count. "Too late" means that no validity is left
+// (step 4), or less than was promised. An answer or a deadline that does not make the result
+// certain changes no state. Drain reaches those that wait; what would wait later fails, too. An
+// attempt that ends without a lease is released on every master (step 5). After a lease, masters
+// that answer late are checked or topped up.
 type acquisition struct {
 	q        *Quorum
 	r        Request  // with the full key, whole milliseconds, and TTL and Owner as masters get them

@@ -218,8 +218,8 @@ func (a *attempt) raiseLocked() (decided bool) {
 	return decided
 }
 
-// leasedLocked ends the attempt with a lease. It completes the lock at masters whose answers are no
-// grants; those that still owe one follow when they answer.
+// leasedLocked ends the attempt with a lease. It completes the lock at masters whose answers are
+// no grants; those that still owe one follow when they answer.
 func (a *attempt) leasedLocked() {
 	a.acq.q.fleet.deadlines.cancel(&a.limit)
 	a.acq.q.floor.Raise(a.fence)

@@ -173,7 +173,8 @@ func (i *Info) seen() string {
 }
 
 // Text returns the fault of the master without its name. It cuts texts of other programs, but not
-// our own, which end with the remedy. With showMasters false it calls other masters by their places.
+// our own, which end with the remedy. With showMasters false it calls other masters by their
+// places.
 func (e MasterError) Text(showMasters bool) string {
 	named, ok := errors.AsType[admission.Named](e.Err)
 	switch {

@@ -45,8 +45,8 @@ type Info struct {
 
 // Inspect asks every master for the holders of key, and returns the token that holds a majority,
 // without its secret. The value of another Redlock library counts as a token. It waits for all
-// masters that make progress, a second at most. Only for a Foreign key it asks for type and ttl, for
-// up to master-timeout each.
+// masters that make progress, a second at most. Only for a Foreign key it asks for type and ttl,
+// for up to master-timeout each.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if the silent
 // masters could make a majority for some token, or for a Foreign key that others have; its Seen is

@@ -41,8 +41,9 @@ func TestCheckAtEndOfTTL(t *testing.T) {
 }
 
 // The third master carries the SET out in time, but its answer is late. Another proxy extends the
-// lock on the second and third master. Although the first proxy waits for that answer still, it must
-// not take its SET back: the extension needs that master when the key on the first has expired.
+// lock on the second and third master. Although the first proxy waits for that answer still, it
+// must not take its SET back: the extension needs that master when the key on the first has
+// expired.
 func TestUnansweredSetIsNotTakenBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var never, late atomic.Bool

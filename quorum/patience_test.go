@@ -26,8 +26,8 @@ func busy(s *sim, q *Quorum, packets int) {
 const gatherFor = 1100 * time.Microsecond
 
 // A master that makes progress is not silent, however long it takes to come to a request: an
-// attempt waits for it a quarter of the ttl, and a second at most. Then it says that the masters are
-// busy, because they work.
+// attempt waits for it a quarter of the ttl, and a second at most. Then it says that the masters
+// are busy, because they work.
 func TestProgressIsNoSilence(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -5,8 +5,8 @@
 // Async forms do the same without blocking. Each sends one operation to all masters, tallies the
 // answers and decides as soon as the result is certain: a round (round.go). Acquire takes one
 // round for each attempt, and one more if the fence has to be confirmed: acquisition.go has its
-// state machine. Answers and deadlines drive the rounds; no goroutine waits for one. [Values] is for
-// clients that prove by a value of their own that they hold a lock.
+// state machine. Answers and deadlines drive the rounds; no goroutine waits for one. [Values] is
+// for clients that prove by a value of their own that they hold a lock.
 //
 // Each master is reached over one connection, the lane (internal/master). It carries all lock
 // operations of this process, and keeps the order of operations on one token. A script runs many

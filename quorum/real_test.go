@@ -69,7 +69,8 @@ func contend(t *testing.T, acquires, releases *Quorum, key string, p *place) {
 		return
 	}
 	p.use(t, key, lease.Token)
-	if _, err := releases.Release(t.Context(), []string{key}, lease.Token, 0); err != nil && !errors.Is(err, ErrNoQuorum) {
+	if _, err := releases.Release(t.Context(), []string{key}, lease.Token, 0); err != nil &&
+		!errors.Is(err, ErrNoQuorum) {
 		t.Error(err)
 	}
 }

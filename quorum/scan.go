@@ -127,9 +127,9 @@ func (p *page) close() {
 	}
 }
 
-// ask calls do with the connection to a master, which it dials first, and reports whether that went
-// well. If not, do returns the reason, and the master is left out from here on. It may be called for
-// different masters at the same time.
+// ask calls do with the connection to a master, which it dials first, and reports whether that
+// went well. If not, do returns the reason, and the master is left out from here on. It may be
+// called for different masters at the same time.
 func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error) bool {
 	if p.answers[at].state != answerYes {
 		return false

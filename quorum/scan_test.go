@@ -114,7 +114,8 @@ func wantFreed(t *testing.T, q *Quorum) {
 	if info, err := q.Inspect(ctx, "redsync"); err != nil || info.Held != 3 || info.Fence != 0 || info.Owner != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true, "none": false} {
+	for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true,
+		"none": false} {
 		if ok, err := q.ReleaseKey(ctx, key); ok != want || err != nil {
 			t.Errorf("ReleaseKey(%q) = %v, %v", key, ok, err)
 		}

@@ -39,8 +39,8 @@ var minorityCases = []minorityCase{
 	{"free", func(s *sim) { s.each(0, 5, empty) }, 0, 5, true, ""},
 }
 
-// TestViewShowsMinority: without a quorum View shows the holder that most of the other masters have,
-// and the error of Inspect names it.
+// TestViewShowsMinority: without a quorum View shows the holder that most of the other masters
+// have, and the error of Inspect names it.
 func TestViewShowsMinority(t *testing.T) {
 	for _, c := range minorityCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,7 +94,8 @@ func (c *minorityCase) wantMasters(t *testing.T, v View) {
 	}
 }
 
-// TestForeignKey: a key of another type has the mode Foreign if it leaves no majority, and its type.
+// TestForeignKey: a key of another type has the mode Foreign if it leaves no majority, and its
+// type.
 func TestForeignKey(t *testing.T) {
 	for kind, start := range startThree {
 		t.Run(kind, func(t *testing.T) { foreignKey(t, start(t)) })

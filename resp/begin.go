@@ -284,9 +284,9 @@ func (r *runner) serve() error {
 	return err
 }
 
-// silence takes the place of a command that the upstream must not get, if no reply can be inserted.
-// With replies off the upstream gets the name of a lock command, which it does not know: so a
-// transaction fails.
+// silence takes the place of a command that the upstream must not get, if no reply can be
+// inserted. With replies off the upstream gets the name of a lock command, which it does not know:
+// so a transaction fails.
 func (r *runner) silence() error {
 	s := r.s
 	if s.proto.Garbled() {

@@ -295,7 +295,8 @@ func TestDrainEndsAfterLastRead(t *testing.T) {
 }
 
 // TestLingeringKeepsReplies: replies that wait in the proxy's socket reach the client though the
-// wait for its last bytes was ended early: linger wakes the pump by a deadline, which may come late.
+// wait for its last bytes was ended early: linger wakes the pump by a deadline, which may come
+// late.
 func TestLingeringKeepsReplies(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -62,7 +62,8 @@ func (b *beginner) allLost() (keys []string) {
 	return keys
 }
 
-// TestBeginClientClosed: a running command learns of a QUIT after it, at any time and in any pieces.
+// TestBeginClientClosed: a running command learns of a QUIT after it, at any time and in any
+// pieces.
 func TestBeginClientClosed(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)

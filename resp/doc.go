@@ -49,10 +49,10 @@
 //
 // The rooms have flags of their own. internal/scan: the place in a request, and of one that is not
 // judged yet; the stage of a reply.
-// internal/protocol: the Standing, which is the upstream's word; the set of changes since; garbled,
-// resp3 and withoutHello of a Conn; the stage of the answers, and whether the request after CLIENT
-// REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket, whether more
-// may be read, and whether a writer waits.
+// internal/protocol: the Standing, which is the upstream's word; the set of changes since;
+// garbled, resp3 and withoutHello of a Conn; the stage of the answers, and whether the request
+// after CLIENT REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket,
+// whether more may be read, and whether a writer waits.
 //
 // [Loops] also watch other connections: the lanes to the masters.
 //

@@ -67,8 +67,8 @@ func TestHowItEnded(t *testing.T) {
 	}
 }
 
-// TestCommandLearnsThatClientLeft: a command that waits learns at once that the client has left, or
-// wants to.
+// TestCommandLearnsThatClientLeft: a command that waits learns at once that the client has left,
+// or wants to.
 func TestCommandLearnsThatClientLeft(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, func(o *Options) {

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// mostTogether is how many files of this package may need each other. To read one of them is to read
-// all.
+// mostTogether is how many files of this package may need each other. To read one of them is to
+// read all.
 const mostTogether = 6
 
-// TestFilesThatNeedEachOther: there are few. A file needs the files in which the functions, methods,
-// types, constants and variables that it names are declared, and what these files need.
+// TestFilesThatNeedEachOther: there are few. A file needs the files in which the functions,
+// methods, types, constants and variables that it names are declared, and what these files need.
 func TestFilesThatNeedEachOther(t *testing.T) {
 	needs := fileNeeds(t)
 	for _, edge := range [][2]string{ // known ones: a test that found none would pass
@@ -81,7 +81,8 @@ func declared(object types.Object) bool {
 	return function || object.Parent() == object.Pkg().Scope()
 }
 
-// emptyPackages imports packages without any name. Uses inside this package are found nevertheless.
+// emptyPackages imports packages without any name. Uses inside this package are found
+// nevertheless.
 type emptyPackages struct{}
 
 func (emptyPackages) Import(path string) (*types.Package, error) {

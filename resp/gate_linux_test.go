@@ -65,8 +65,8 @@ func TestGateClientClosed(t *testing.T) {
 	c.expectEOF()
 }
 
-// TestGateCuts: if replies cannot be distinguished, a request on a lock key ends the connection, and
-// others pass.
+// TestGateCuts: if replies cannot be distinguished, a request on a lock key ends the connection,
+// and others pass.
 func TestGateCuts(t *testing.T) {
 	for name, send := range map[string][2]string{
 		"replication":    {"PSYNC\r\n", "+CONTINUE\r\n"},

@@ -2,14 +2,14 @@ package resp
 
 import "lockproxy/resp/internal/protocol"
 
-// Cut reports whether the running command is longer than the limits and has lost arguments, or parts
-// of them, and how many arguments it had. See Options.Judge. A handler may call it while it runs its
-// command.
+// Cut reports whether the running command is longer than the limits and has lost arguments, or
+// parts of them, and how many arguments it had. See Options.Judge. A handler may call it while it
+// runs its command.
 func (s *Session) Cut() (cut bool, args int64) { return s.pump.req.Cut, s.pump.req.Args }
 
 // Library returns what the client calls its library (CLIENT SETINFO LIB-NAME), on a server with
-// Options.Judge; empty if it has not said. It may hold any bytes. A handler may call it while it runs
-// its command.
+// Options.Judge; empty if it has not said. It may hold any bytes. A handler may call it while it
+// runs its command.
 func (s *Session) Library() string { return s.runner.library }
 
 // InTransaction reports whether the connection is inside MULTI. A handler may call it, and the

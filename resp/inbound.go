@@ -78,8 +78,8 @@ func (in *inbound) readNow() (n int, err error) {
 	return n, err
 }
 
-// readLast reads once more, because the loop may not have noticed the latest bytes yet. They follow
-// the bytes that were read ahead.
+// readLast reads once more, because the loop may not have noticed the latest bytes yet. They
+// follow the bytes that were read ahead.
 func (in *inbound) readLast() {
 	in.arrived()
 	in.ahead.findQuit(in.bytes())

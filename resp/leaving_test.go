@@ -144,8 +144,8 @@ func TestMaxClients(t *testing.T) {
 	again.expect("+PONG\r\n")
 }
 
-// TestShutdownWaitsForUnansweredRequests: idle connections and subscribers end at once, one with an
-// unanswered request when it is answered, the rest at the limit.
+// TestShutdownWaitsForUnansweredRequests: idle connections and subscribers end at once, one with
+// an unanswered request when it is answered, the rest at the limit.
 func TestShutdownWaitsForUnansweredRequests(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

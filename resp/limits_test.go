@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// tlsLike is a connection whose Write waits for a handshake that never comes, and whose Close waits
-// for a client that does not read.
+// tlsLike is a connection whose Write waits for a handshake that never comes, and whose Close
+// waits for a client that does not read.
 type tlsLike struct{ net.Conn }
 
 func (c tlsLike) NetConn() net.Conn                    { return c.Conn }

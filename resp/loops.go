@@ -16,9 +16,9 @@ type Loops struct{ poll *netpoll.Pollers }
 func NewLoops() *Loops { return &Loops{netpoll.NewPollers()} }
 
 // AfterBatch sets the function that a worker calls after each batch of connections that were ready
-// and that it has served. Lock commands that began in the batch, and replies of masters, only queue
-// their writes; f writes all of them at once. Several workers may call f at a time. It must neither
-// block nor panic.
+// and that it has served. Lock commands that began in the batch, and replies of masters, only
+// queue their writes; f writes all of them at once. Several workers may call f at a time. It must
+// neither block nor panic.
 func (l *Loops) AfterBatch(f func()) { l.poll.AfterBatch(f) }
 
 // Adopt takes over a plain TCP or Unix connection that package net opened, with the bytes that

@@ -110,8 +110,8 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	}
 }
 
-// startOffLoop starts a relay whose handler, log and function of OnEnd must not run on a loop. They
-// report ends and log messages.
+// startOffLoop starts a relay whose handler, log and function of OnEnd must not run on a loop.
+// They report ends and log messages.
 func startOffLoop(t *testing.T, ends chan<- End, logged chan<- string) *relay {
 	t.Helper()
 	network, upstream := answering(t, map[string]string{"PING": "+PONG\r\n", "RESET": "+RESET\r\n", "LOSE": "$x\r\n"})

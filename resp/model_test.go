@@ -300,8 +300,8 @@ func startModel(f *testing.F, upstreams <-chan *model) (addr string) {
 	return ln.Addr().String()
 }
 
-// beginSome returns a Begin that leaves some commands to the handler, answers some at once and some
-// later.
+// beginSome returns a Begin that leaves some commands to the handler, answers some at once and
+// some later.
 func beginSome(handler redcon.Handler) func(redcon.Conn, redcon.Command, func()) bool {
 	return func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
 		switch last := cmd.Args[1][len(cmd.Args[1])-1]; last % 3 {

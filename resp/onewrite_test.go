@@ -109,8 +109,8 @@ func (r *recorded) expect(t *testing.T, due string, whole bool) {
 	}
 }
 
-// listenAndDial returns a listener and the other side of the connection that it accepts. A loop can
-// watch a Unix socket, and no pipe.
+// listenAndDial returns a listener and the other side of the connection that it accepts. A loop
+// can watch a Unix socket, and no pipe.
 func listenAndDial(t *testing.T, network string) (net.Listener, net.Conn) {
 	t.Helper()
 	if network == "pipe" {

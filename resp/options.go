@@ -53,15 +53,15 @@ type Options struct {
 	//
 	// Nil: all requests pass but the lock commands, and malformed bytes, too.
 	Judge func(argv [][]byte, total int, full bool) Verdict
-	// Alone may answer a request in place of the upstream, if that cannot be dialled, and Facts do not
-	// say AuthRequired or Dial logs in. It gets the requests that pass, whole and one by one. It writes
-	// one reply to conn and returns true; or it returns false, and the client gets an error. It must
-	// return false as long as the upstream has never said whether it wants a password. It is called
-	// like Handler, and may block.
+	// Alone may answer a request in place of the upstream, if that cannot be dialled, and Facts do
+	// not say AuthRequired or Dial logs in. It gets the requests that pass, whole and one by one. It
+	// writes one reply to conn and returns true; or it returns false, and the client gets an error.
+	// It must return false as long as the upstream has never said whether it wants a password. It is
+	// called like Handler, and may block.
 	//
-	// After the first reply of Alone the connection is never relayed. When the upstream can be dialled
-	// again, the next request that Alone does not answer gets the error, and the connection ends.
-	// A HELLO that it answers without an error changes Session.RESP3.
+	// After the first reply of Alone the connection is never relayed. When the upstream can be
+	// dialled again, the next request that Alone does not answer gets the error, and the connection
+	// ends. A HELLO that it answers without an error changes Session.RESP3.
 	//
 	// Nil: such requests get the error. It needs Judge.
 	Alone func(conn redcon.Conn, cmd redcon.Command) (answered bool)
@@ -94,7 +94,8 @@ type Options struct {
 	// MaxClients is how many connections are served at a time; more get an error and are closed.
 	// Zero: no limit.
 	MaxClients int
-	// Others returns how many clients are connected elsewhere that count for MaxClients, too. May be nil.
+	// Others returns how many clients are connected elsewhere that count for MaxClients, too. May be
+	// nil.
 	Others func() int
 	// SlowClientTimeout disconnects a client that takes no bytes for so long although some wait for
 	// it, or that leaves a command unfinished for so long. Zero: never.

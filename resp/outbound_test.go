@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOwnRepliesGoBetweenFrames: our replies go between two frames of the upstream, and only there.
+// TestOwnRepliesGoBetweenFrames: our replies go between two frames of the upstream, and only
+// there.
 func TestOwnRepliesGoBetweenFrames(t *testing.T) {
 	type piece struct {
 		b        string

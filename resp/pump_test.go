@@ -6,8 +6,8 @@ import (
 	"lockproxy/resp/internal/protocol"
 )
 
-// TestEffectChoosesTheNextTask is a table of effects, and the pump's next task, the replies of ours
-// and the reason of the end.
+// TestEffectChoosesTheNextTask is a table of effects, and the pump's next task, the replies of
+// ours and the reason of the end.
 func TestEffectChoosesTheNextTask(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

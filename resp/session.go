@@ -140,8 +140,8 @@ func (s *Session) wake(cut bool) {
 	}
 }
 
-// lastReplyTimeout bounds how long the upstream may take to answer, and close, after the client has ended
-// its input. Tests change it before they begin.
+// lastReplyTimeout bounds how long the upstream may take to answer, and close, after the client
+// has ended its input. Tests change it before they begin.
 var lastReplyTimeout = 30 * time.Second
 
 // finishUpstream passes the end of the client's input, err, to the upstream, and waits until the
@@ -194,8 +194,8 @@ func (s *Session) awaitTaken() {
 	}
 }
 
-// mayLoseReplies reports whether replies are on their way to the client, or bytes of the client are
-// unread.
+// mayLoseReplies reports whether replies are on their way to the client, or bytes of the client
+// are unread.
 func (s *Session) mayLoseReplies() bool {
 	queued, _ := netpoll.Queued(s.client)
 	return queued > 1 || netpoll.Unread(s.client) // the end of our output counts as one
@@ -209,8 +209,8 @@ func (s *Session) discard() {
 }
 
 // cut closes both sides at once. Their readers and writers get an error: by the deadline first,
-// because closing a connection may wait for its reader. Over TLS no close_notify is sent, which could
-// wait for a client that does not read.
+// because closing a connection may wait for its reader. Over TLS no close_notify is sent, which
+// could wait for a client that does not read.
 func (s *Session) cut() {
 	s.life.end(causeCut, EndProxy)
 	up, _ := s.up.get()

@@ -81,7 +81,8 @@ func (u *uplink) forward(b []byte, onLoop bool) (err error) {
 	return err
 }
 
-// judgeAgain makes the copier look again at bytes that it holds back because they look like an answer.
+// judgeAgain makes the copier look again at bytes that it holds back because they look like an
+// answer.
 func (u *uplink) judgeAgain() {
 	if u.polled != nil {
 		u.polled.Requeue()

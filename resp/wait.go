@@ -15,9 +15,10 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// This file has the tasks of the pump that wait for the upstream, and so never run on a loop: before
-// a lock command (prepare, ask), when the upstream takes no more bytes (writeFailed), and before an
-// error about the client's bytes (refuseRest). Errors in place of replies are here, too (refuse).
+// This file has the tasks of the pump that wait for the upstream, and so never run on a loop:
+// before a lock command (prepare, ask), when the upstream takes no more bytes (writeFailed), and
+// before an error about the client's bytes (refuseRest). Errors in place of replies are here, too
+// (refuse).
 
 // prepare decides about the lock command that is complete in p.req. run: it may run.
 func (p *pump) prepare() (run bool, err error) {

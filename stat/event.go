@@ -39,8 +39,8 @@ type Event struct {
 // ViaAdopt is the Via of commands at the lock listener.
 const ViaAdopt = "adopt"
 
-// What libraries do at the lock listener. DoShorten is a refresh that leaves the lock less time than
-// it had.
+// What libraries do at the lock listener. DoShorten is a refresh that leaves the lock less time
+// than it had.
 const (
 	DoTake    = "take"
 	DoRefresh = "refresh"

@@ -24,8 +24,8 @@ type Lock struct {
 	Adopted bool          `json:"-"` // taken by a library at adopt-listen
 }
 
-// Fields returns the fields in the order of the reply, without Slots and Type. The key is the first;
-// LOCKINFO leaves it out.
+// Fields returns the fields in the order of the reply, without Slots and Type. The key is the
+// first; LOCKINFO leaves it out.
 func (l *Lock) Fields() []Field {
 	return []Field{
 		{Name: "key", Text: &l.Key}, {Name: "held", Number: &l.Held}, {Name: "masters", Number: &l.Masters},

@@ -22,8 +22,8 @@ func values(fields []Field) map[string]string {
 	return m
 }
 
-// TestReportsNameFieldsOnce: replies and JSON name a field alike and in the same order, and no field
-// of the JSON is left out of the reply.
+// TestReportsNameFieldsOnce: replies and JSON name a field alike and in the same order, and no
+// field of the JSON is left out of the reply.
 func TestReportsNameFieldsOnce(t *testing.T) {
 	var (
 		m MasterReport

@@ -12,7 +12,8 @@ type Why struct {
 	Key string `json:"key"`
 	Hex string `json:"hex"` // the bytes of the key
 	// "exclusive", "shared", "limit", "kept", or "foreign" for a key that is no lock. Empty: too
-	// few masters that answered have the same; the key is free unless Blocked or Error says otherwise.
+	// few masters that answered have the same; the key is free unless Blocked or Error says
+	// otherwise.
 	Mode string `json:"mode"`
 	// Of a foreign key: "hash", "list" ... as Redis names it; "hash on 2, list on 1" if masters
 	// differ.

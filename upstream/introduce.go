@@ -73,8 +73,8 @@ func withoutSecrets(command []string, text string) string {
 // maxLine bounds a line. Redis' own error texts are well under it.
 const maxLine = 4096
 
-// replyLimits bounds a reply. That to ROLE names every replica, and a refusal of ACL DRYRUN repeats
-// the key.
+// replyLimits bounds a reply. That to ROLE names every replica, and a refusal of ACL DRYRUN
+// repeats the key.
 var replyLimits = respio.Limits{Line: maxLine, Text: 64 << 10, Elems: 16 << 10, Depth: 8, Reply: 80 << 10}
 
 // ask sends a command and reads its reply.
@@ -89,8 +89,8 @@ func ask(conn net.Conn, command ...string) (respio.Reply, error) {
 // client.
 func newReader(in io.Reader) *respio.Reader { return respio.NewReader(in, replyLimits) }
 
-// readReply reads the reply to a command. An error does not quote bytes that are no reply: they may
-// repeat a password.
+// readReply reads the reply to a command. An error does not quote bytes that are no reply: they
+// may repeat a password.
 func readReply(r *respio.Reader, command string) (reply respio.Reply, err error) {
 	switch err = r.Read(&reply); {
 	case errors.Is(err, respio.ErrTooLarge):

@@ -33,8 +33,8 @@ const (
 	sentinelTimeout = time.Second
 )
 
-// sentinelView is a Sentinel's view of the master. If two differ, the one with the higher epoch knows the
-// later failover.
+// sentinelView is a Sentinel's view of the master. If two differ, the one with the higher epoch
+// knows the later failover.
 type sentinelView struct {
 	addr  string // host:port of the master; empty: not known
 	epoch int64
@@ -58,7 +58,8 @@ type sentinels struct {
 }
 
 func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
-	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log, views: make([]sentinelView, len(opts.Addrs)),
+	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log,
+		views:  make([]sentinelView, len(opts.Addrs)),
 		change: make(chan struct{}), nudge: make(chan struct{})}
 	for i := range s.views {
 		s.views[i].err = errors.New("not asked yet")

@@ -20,9 +20,10 @@ func TestChoose(t *testing.T) {
 		views []sentinelView
 		want  string
 	}{
-		"nobody":           {[]sentinelView{none, none}, ""},
-		"one":              {[]sentinelView{none, {addr: "a:1", epoch: 3}}, "a:1"},
-		"the later":        {[]sentinelView{{addr: "a:1", epoch: 3}, {addr: "a:1", epoch: 3}, {addr: "b:1", epoch: 4}}, "b:1"},
+		"nobody": {[]sentinelView{none, none}, ""},
+		"one":    {[]sentinelView{none, {addr: "a:1", epoch: 3}}, "a:1"},
+		"the later": {[]sentinelView{{addr: "a:1", epoch: 3}, {addr: "a:1", epoch: 3}, {addr: "b:1", epoch: 4}},
+			"b:1"},
 		"most, if equal":   {[]sentinelView{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1"},
 		"a cut off leader": {[]sentinelView{{addr: "b:1", epoch: 9}, none, {addr: "a:1", epoch: 8}}, "b:1"},
 	} {

@@ -96,7 +96,8 @@ func TestCheckShowsLockKeys(t *testing.T) {
 	} {
 		t.Run(c.keys, func(t *testing.T) {
 			var stdout output
-			err := run(t.Context(), []string{"--check", "--embedded", "--adopt-listen=127.0.0.1:1", "--adopt-keys", c.keys}, nil,
+			err := run(t.Context(), []string{"--check", "--embedded", "--adopt-listen=127.0.0.1:1", "--adopt-keys", c.keys},
+				nil,
 				&stdout, io.Discard)
 			if !strings.Contains(stdout.String(), c.stdout) || (err == nil) != (c.err == "") ||
 				err != nil && !strings.HasPrefix(err.Error(), c.err) {

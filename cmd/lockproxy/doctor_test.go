@@ -15,8 +15,9 @@ import (
 
 // healthy is the examination of a master without a fault.
 func healthy() quorum.Examination {
-	return quorum.Examination{RunID: "r", Software: "redis 7.0.15", RTT: time.Millisecond, Policy: "noeviction", ClockKnown: true,
-		State: "admitted"}
+	return quorum.Examination{RunID: "r", Software: "redis 7.0.15", RTT: time.Millisecond, Policy: "noeviction",
+		ClockKnown: true,
+		State:      "admitted"}
 }
 
 // TestDoctorJudgesMasters: each fault has its level, and a remedy if it is none.
@@ -26,25 +27,31 @@ func TestDoctorJudgesMasters(t *testing.T) {
 		settings func(*conf.Config)
 		want     string // level and check of each fault
 	}{
-		"nothing":             {nil, nil, ""},
-		"silent":              {func(e *quorum.Examination) { *e = quorum.Examination{Err: errors.New("gave no answer in 3s")} }, nil, "fail reach"},
-		"a replica":           {func(e *quorum.Examination) { e.Refusal = errors.New("is a replica") }, nil, "fail role"},
-		"far":                 {func(e *quorum.Examination) { e.RTT = 13 * time.Millisecond }, nil, "warn round trip"},
-		"too far":             {func(e *quorum.Examination) { e.RTT = 50 * time.Millisecond }, nil, "fail round trip"},
-		"far, but patient":    {func(e *quorum.Examination) { e.RTT = 50 * time.Millisecond }, func(c *conf.Config) { c.MasterTimeout = time.Second }, ""},
-		"evicts":              {func(e *quorum.Examination) { e.MayEvict = true }, nil, "fail eviction"},
-		"evicts, allowed":     {func(e *quorum.Examination) { e.MayEvict = true }, func(c *conf.Config) { c.AllowEviction = true }, "warn eviction"},
-		"limited":             {func(e *quorum.Examination) { e.Limited = true }, nil, ""},
-		"unguarded":           {nil, func(c *conf.Config) { c.RestartGuard = "off" }, "warn persistence"},
-		"unguarded, durable":  {func(e *quorum.Examination) { e.Durable = true }, func(c *conf.Config) { c.RestartGuard = "off" }, ""},
+		"nothing":   {nil, nil, ""},
+		"silent":    {func(e *quorum.Examination) { *e = quorum.Examination{Err: errors.New("gave no answer in 3s")} }, nil, "fail reach"},
+		"a replica": {func(e *quorum.Examination) { e.Refusal = errors.New("is a replica") }, nil, "fail role"},
+		"far":       {func(e *quorum.Examination) { e.RTT = 13 * time.Millisecond }, nil, "warn round trip"},
+		"too far":   {func(e *quorum.Examination) { e.RTT = 50 * time.Millisecond }, nil, "fail round trip"},
+		"far, but patient": {func(e *quorum.Examination) { e.RTT = 50 * time.Millisecond },
+			func(c *conf.Config) { c.MasterTimeout = time.Second }, ""},
+		"evicts": {func(e *quorum.Examination) { e.MayEvict = true }, nil, "fail eviction"},
+		"evicts, allowed": {func(e *quorum.Examination) { e.MayEvict = true },
+			func(c *conf.Config) { c.AllowEviction = true }, "warn eviction"},
+		"limited":   {func(e *quorum.Examination) { e.Limited = true }, nil, ""},
+		"unguarded": {nil, func(c *conf.Config) { c.RestartGuard = "off" }, "warn persistence"},
+		"unguarded, durable": {func(e *quorum.Examination) { e.Durable = true },
+			func(c *conf.Config) { c.RestartGuard = "off" }, ""},
 		"long wait":           {nil, func(c *conf.Config) { c.MaxTTL = time.Hour }, "warn persistence"},
 		"unreadable settings": {func(e *quorum.Examination) { e.Unknown = true }, nil, "warn persistence"},
-		"a right missing":     {func(e *quorum.Examination) { e.Lacks, e.ClockKnown = []string{"+zadd"}, false }, nil, "fail rights"},
-		"a right is useful":   {func(e *quorum.Examination) { e.Misses = []string{"+publish"} }, nil, "warn rights"},
-		"others' record":      {func(e *quorum.Examination) { e.Differs = "max-ttl 1000ms (here 60000ms)" }, nil, "fail record"},
-		"clock ahead":         {func(e *quorum.Examination) { e.Ahead = 6 * time.Second }, nil, "warn clock"},
-		"clock behind":        {func(e *quorum.Examination) { e.Ahead = -13 * time.Hour }, nil, "fail clock"},
-		"clock unclear":       {func(e *quorum.Examination) { e.Ahead, e.RTT = 6*time.Second, 2*time.Second }, nil, "fail round trip"},
+		"a right missing": {func(e *quorum.Examination) { e.Lacks, e.ClockKnown = []string{"+zadd"}, false }, nil,
+			"fail rights"},
+		"a right is useful": {func(e *quorum.Examination) { e.Misses = []string{"+publish"} }, nil, "warn rights"},
+		"others' record": {func(e *quorum.Examination) { e.Differs = "max-ttl 1000ms (here 60000ms)" }, nil,
+			"fail record"},
+		"clock ahead":  {func(e *quorum.Examination) { e.Ahead = 6 * time.Second }, nil, "warn clock"},
+		"clock behind": {func(e *quorum.Examination) { e.Ahead = -13 * time.Hour }, nil, "fail clock"},
+		"clock unclear": {func(e *quorum.Examination) { e.Ahead, e.RTT = 6*time.Second, 2*time.Second }, nil,
+			"fail round trip"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, e := &doctor{cfg: conf.Default()}, healthy()
@@ -86,7 +93,8 @@ func TestDoctorComparesMasters(t *testing.T) {
 	d := &doctor{}
 	d.checkTogether(masters, all)
 	want := []finding{
-		{levelFail, "c", "identity", "it is the same server as a", "name each server once, and each master a server of its own"},
+		{levelFail, "c", "identity", "it is the same server as a",
+			"name each server once, and each master a server of its own"},
 		{levelWarn, "c", "clocks of the masters", "6.000s ahead of b", "run NTP (chrony) on all machines"},
 	}
 	if len(d.findings) != 2 || d.findings[0] != want[0] || d.findings[1] != want[1] {
@@ -110,7 +118,8 @@ func TestDoctorPrints(t *testing.T) {
 		Findings           []finding
 		Warnings, Failures int
 	}
-	if err := json.Unmarshal(object.Bytes(), &read); err != nil || len(read.Findings) != 2 || read.Warnings != 1 || read.Failures != 0 {
+	if err := json.Unmarshal(object.Bytes(), &read); err != nil || len(read.Findings) != 2 || read.Warnings != 1 ||
+		read.Failures != 0 {
 		t.Errorf("got %s, %v", object.String(), err)
 	}
 }

@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 		"quorum/internal/fake", "quorum/internal/wire"},
 	"quorum/internal/model":        {}, // models that tests search
 	"quorum/internal/model/values": {},
-	"quorum/internal/notify":       {"quorum/internal/master", "quorum/internal/wire"},
+	"quorum/internal/notify":       {"quorum/internal/master"},
 	"quorum/internal/sim": {"quorum", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
 		"quorum/internal/wire"}, // tests
 	"quorum/internal/wire": {},

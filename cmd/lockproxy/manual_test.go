@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestManual: the manual of the Debian package has the commands and flags of --help, and no others.
+// TestManual: the manual of the Debian package has the commands and flags of --help, and no
+// others.
 func TestManual(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)

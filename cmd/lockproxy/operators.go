@@ -18,8 +18,8 @@ import (
 	"lockproxy/conf"
 )
 
-// operatorServer is the HTTP server of admin-listen. Without it operators is nil and its methods have
-// no effect.
+// operatorServer is the HTTP server of admin-listen. Without it operators is nil and its methods
+// have no effect.
 type operatorServer struct {
 	cfg      conf.Config
 	listener net.Listener

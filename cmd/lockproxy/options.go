@@ -88,7 +88,8 @@ func commandOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, ga
 	done func(stat.Event), log *zap.Logger) commands.Options {
 	return commands.Options{Locker: q, Watcher: q, Inspector: q, Gate: gate, Permission: permission,
 		Adopt: adoptOptions(cfg, q, up), KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
-		Tunable: tunable(cfg), Name: name, Holders: figures.holders(), Version: versionText(), Connections: relay.connections, MaxClients: relay.maxClients,
+		Tunable: tunable(cfg), Name: name, Holders: figures.holders(), Version: versionText(),
+		Connections: relay.connections, MaxClients: relay.maxClients,
 		Reason: upstream.Reason, Report: done, Log: log}
 }
 

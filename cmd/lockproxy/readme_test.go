@@ -14,7 +14,8 @@ import (
 )
 
 // TestDocsSettings: docs/reference/settings.md has a section for each setting, in the order of
-// --help, with its help, its default, when a change takes effect, and an example that can be loaded.
+// --help, with its help, its default, when a change takes effect, and an example that can be
+// loaded.
 func TestDocsSettings(t *testing.T) {
 	_, rest, found := strings.Cut(readDocument(t, "docs/reference/settings.md"), "\n## All settings\n")
 	if !found {
@@ -47,7 +48,8 @@ func TestDocsSettings(t *testing.T) {
 	}
 }
 
-// checkExample loads the example in the section of a setting. If it names no server, masters are added.
+// checkExample loads the example in the section of a setting. If it names no server, masters are
+// added.
 func checkExample(t *testing.T, name, section string) {
 	t.Helper()
 	example := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindStringSubmatch(section)

@@ -134,8 +134,8 @@ func (l openListeners) all() []net.Listener {
 	return append(l.main[:len(l.main):len(l.main)], l.adopt...)
 }
 
-// openToOthers returns the first listener that other machines can reach, and the setting that names
-// it, or nil.
+// openToOthers returns the first listener that other machines can reach, and the setting that
+// names it, or nil.
 func (l openListeners) openToOthers() (name string, open net.Addr) {
 	if open := listen.OpenToOthers(l.main); open != nil {
 		return "listen", open

@@ -120,8 +120,8 @@ func every(runs []*run, do func(r *run)) {
 	all.Wait()
 }
 
-// The upstream stops: new clients lock and unlock, and clients that were connected go on. When it is
-// back, so are all other commands.
+// The upstream stops: new clients lock and unlock, and clients that were connected go on. When it
+// is back, so are all other commands.
 func TestUpstreamMayStop(t *testing.T) {
 	t.Parallel()
 	d := startAdopted(t, lab.Config{Flags: []string{"--restart-guard", "off"}})
@@ -156,8 +156,8 @@ func TestUpstreamMayStop(t *testing.T) {
 	}
 }
 
-// With adopt-keys "*" and with an upstream that needs a password, all that libraries send when they
-// connect still passes.
+// With adopt-keys "*" and with an upstream that needs a password, all that libraries send when
+// they connect still passes.
 func TestEveryKeyMayBeALock(t *testing.T) {
 	t.Parallel()
 	for name, password := range map[string]string{"open": "", "with a password": "secret"} {
@@ -228,8 +228,8 @@ func TestLibrariesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A lock of LOCK, of a Redlock library on the masters and of a library at the lock listener exclude
-// each other.
+// A lock of LOCK, of a Redlock library on the masters and of a library at the lock listener
+// exclude each other.
 func TestAdoptedLocksExcludeOthers(t *testing.T) {
 	t.Parallel()
 	d := startAdopted(t, lab.Config{Flags: []string{"--restart-guard", "off"}})

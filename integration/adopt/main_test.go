@@ -1,6 +1,6 @@
-// Package adopt tests that lock libraries, unchanged, get quorum locks from the lock listener: that
-// they see the same as on one Redis, and that a lock survives what one Redis does not. It has only
-// tests, of the built binary; see lab. Its folders have a program for each language.
+// Package adopt tests that lock libraries, unchanged, get quorum locks from the lock listener:
+// that they see the same as on one Redis, and that a lock survives what one Redis does not. It has
+// only tests, of the built binary; see lab. Its folders have a program for each language.
 package adopt
 
 import (

@@ -28,8 +28,8 @@ import (
 //	< {"id":3,"error":"NOQUORUM ..."}
 //
 // extend (ttl) and release are about the client's last lock. add increments key with GET and SET
-// over the client's own connection. Times are in ms. Other ops are of single libraries: held, force,
-// replace, reacquire.
+// over the client's own connection. Times are in ms. Other ops are of single libraries: held,
+// force, replace, reacquire.
 type request struct {
 	ID      int    `json:"id"`
 	Who     int    `json:"who"`

@@ -19,8 +19,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Libraries that cannot be installed here, for Java, .NET and Ruby: their commands are replayed, on
-// one Redis and at the lock listener. Their scripts come from a folder with checkouts of their
+// Libraries that cannot be installed here, for Java, .NET and Ruby: their commands are replayed,
+// on one Redis and at the lock listener. Their scripts come from a folder with checkouts of their
 // repositories, if ADOPT_SOURCES names one; else from the product's table of forms.
 
 // recording lists the commands of two clients of a library, a and b.
@@ -309,8 +309,8 @@ type replay struct {
 	clients map[string]*lab.Client // a and b
 }
 
-// step sends "a SET K v EX 30 NX = +OK" and returns the reply, shortened. ":name" calls a script with
-// one key. K is the key; two blanks are an empty argument.
+// step sends "a SET K v EX 30 NX = +OK" and returns the reply, shortened. ":name" calls a script
+// with one key. K is the key; two blanks are an empty argument.
 func (r *replay) step(step string) (got, want string) {
 	command, want, _ := strings.Cut(step, " = ")
 	args := strings.Split(command, " ")
@@ -400,8 +400,8 @@ func (p *replay) run(t *testing.T, where string) {
 	}
 }
 
-// Libraries that would keep a lock at the upstream, or for ever, get an error that says so, and the
-// connection goes on.
+// Libraries that would keep a lock at the upstream, or for ever, get an error that says so, and
+// the connection goes on.
 func TestRefusedLibraries(t *testing.T) {
 	t.Parallel()
 	d := startAdopted(t, lab.Config{Flags: []string{"--restart-guard", "off"}})

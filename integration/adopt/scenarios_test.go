@@ -66,8 +66,8 @@ func (r *run) want(what string, a answer, yes bool) {
 	}
 }
 
-// scenario is a row of the table that all libraries share. Its times are whole seconds, because some
-// libraries count in seconds.
+// scenario is a row of the table that all libraries share. Its times are whole seconds, because
+// some libraries count in seconds.
 type scenario struct {
 	name string
 	// fits is nil if all libraries can do it.
@@ -201,8 +201,8 @@ var scenarios = []scenario{
 	{name: "counts", run: func(r *run) { r.count(8, 5, func(int) {}) }},
 }
 
-// take acquires a free lock. On a busy machine a grant may come too late, which is "no" at the lock
-// listener, or the error that the proxy itself was late; libraries ask again then.
+// take acquires a free lock. On a busy machine a grant may come too late, which is "no" at the
+// lock listener, or the error that the proxy itself was late; libraries ask again then.
 func (r *run) take(what string, c *client, ttl time.Duration) {
 	const tries = 3
 	var got answer

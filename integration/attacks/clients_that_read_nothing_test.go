@@ -23,7 +23,8 @@ func TestClientThatReadsNothingCostsUnderAMegabyte(t *testing.T) {
 }
 
 // costliest are the cases that are tried unless INTEGRATION_LONG is set.
-var costliest = []string{"AUTH, long names", "SUBSCRIBE", "BLPOP", "mixed", "GET of large values", "QUIT before the end"}
+var costliest = []string{"AUTH, long names", "SUBSCRIBE", "BLPOP", "mixed", "GET of large values",
+	"QUIT before the end"}
 
 // unreadErrors are commands that Redis answers with errors of 300 bytes, also in a transaction. If
 // the client does not read these 4.8 MB, the replies to all later commands stay in Redis.

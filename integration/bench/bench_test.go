@@ -11,7 +11,8 @@ import (
 
 func TestParseFigures(t *testing.T) {
 	const head = `"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"` + "\n"
-	got, err := parseFigures([]byte("WARNING: Could not fetch server CONFIG\n" + head + `"GET","1234.50","0.9","0.1","0.127","0.2","1.503","9.0"` + "\n"))
+	got, err := parseFigures([]byte("WARNING: Could not fetch server CONFIG\n" + head +
+		`"GET","1234.50","0.9","0.1","0.127","0.2","1.503","9.0"` + "\n"))
 	want := figures{rate: 1234.5, p50: 127 * time.Microsecond, p99: 1503 * time.Microsecond}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
@@ -85,9 +86,11 @@ func TestErrorKinds(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	env := map[string]string{"BENCH_LOCKPROXY": "x", "BENCH_ONLY": "relay,wait", "BENCH_CASES": "get64-p16", "BENCH_QUICK": "1", "BENCH_ROUNDS": "3"}
+	env := map[string]string{"BENCH_LOCKPROXY": "x", "BENCH_ONLY": "relay,wait", "BENCH_CASES": "get64-p16",
+		"BENCH_QUICK": "1", "BENCH_ROUNDS": "3"}
 	o, err := readOptions(func(name string) string { return env[name] })
-	if err != nil || o.rounds != 3 || o.span != 500*time.Millisecond || !o.runs("wait") || o.runs("locks") || !o.wants("haproxy") {
+	if err != nil || o.rounds != 3 || o.span != 500*time.Millisecond || !o.runs("wait") || o.runs("locks") ||
+		!o.wants("haproxy") {
 		t.Errorf("%+v, %v", o, err)
 	}
 	var kept []string

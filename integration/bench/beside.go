@@ -92,6 +92,7 @@ func reportBeside(out *report, res lockResults, subjects []lockSubject) {
 	}
 	for _, n := range besideWorkers {
 		tail := res.against("lockproxy", "base", n, lockP99Of)
-		out.goal(fmt.Sprintf("LOCK p99 beside large values / base, %s", count(n, "worker")), "at most 1.00", tail.show(ratio), atMost(1, tail))
+		out.goal(fmt.Sprintf("LOCK p99 beside large values / base, %s", count(n, "worker")), "at most 1.00",
+			tail.show(ratio), atMost(1, tail))
 	}
 }

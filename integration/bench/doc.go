@@ -1,7 +1,7 @@
 // Command bench measures lockproxy and its alternatives: HAProxy (TCP mode) and twemproxy in
 // front of a Redis, redsync and slock for locks. It also measures redislock on the lock listener.
-// `sh integration/bench/run.sh` builds and runs it; its Markdown goes to standard output and, for a
-// whole run, to RESULT.md.
+// `sh integration/bench/run.sh` builds and runs it; its Markdown goes to standard output and, for
+// a whole run, to RESULT.md.
 //
 // All run on this machine, on loopback, in turns: within a round each is measured once, the order
 // moves on from round to round, and only the one in turn, its servers and the load are busy.

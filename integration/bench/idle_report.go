@@ -34,12 +34,14 @@ func reportIdle(out *report, res idleResults, subjects []relaySubject, counts []
 				each = res.each(s.name, n, residentOf).show(tenth)
 			}
 			t.add(fmt.Sprint(n), s.name, memory, each, system, res.series(s.name, n, idleRateOf).show(thousands),
-				res.series(s.name, n, idleP50Of).show(tenth), res.series(s.name, n, idleP99Of).show(whole), res.slower(s.name, n).show(ratio))
+				res.series(s.name, n, idleP50Of).show(tenth), res.series(s.name, n, idleP99Of).show(whole),
+				res.slower(s.name, n).show(ratio))
 		}
 	}
 	out.section("Idle connections",
 		"Each has sent one PING, so that a proxy holds two connections for it; KB each is the proxy's resident memory for both. The kernel's "+
-			"part (slab) is the whole machine's: both ends of each connection, four ends with a proxy and two without.\n", t.String())
+			"part (slab) is the whole machine's: both ends of each connection, four ends with a proxy and two without.\n",
+		t.String())
 	idleGoals(out, res, subjects, counts[len(counts)-1])
 }
 
@@ -54,6 +56,8 @@ func idleGoals(out *report, res idleResults, subjects []relaySubject, most int) 
 			shown = append(shown, s.name+" "+ratio(res.slower(s.name, most).median()))
 		}
 	}
-	out.goal(fmt.Sprintf("KB for an idle connection, both sides, at %d", most), "at most 24", each.show(tenth), atMost(24, each))
-	out.goal(fmt.Sprintf("median latency of 8 active clients, %d idle / none", most), "at most 1.10", strings.Join(shown, "; "), atMost(1.1, slower))
+	out.goal(fmt.Sprintf("KB for an idle connection, both sides, at %d", most), "at most 24", each.show(tenth),
+		atMost(24, each))
+	out.goal(fmt.Sprintf("median latency of 8 active clients, %d idle / none", most), "at most 1.10",
+		strings.Join(shown, "; "), atMost(1.1, slower))
 }

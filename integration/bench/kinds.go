@@ -80,7 +80,8 @@ func kindVerdicts(out *report, res lockResults) {
 	}
 }
 
-// beside says how fast name is beside the earlier build, and how much of the masters' time it takes.
+// beside says how fast name is beside the earlier build, and how much of the masters' time it
+// takes.
 func beside(out *report, res lockResults, name, base string, n int) {
 	s := res.against(name, base, n, pairsOf)
 	out.goal(fmt.Sprintf("pairs per second, %s / %s, %s", name, base, count(n, "worker")),

@@ -60,7 +60,8 @@ const (
 )
 
 // warmPairs is how many pairs each worker does before it is measured: connections are open,
-// scripts are known. warmAtOnce is how many workers do so at a time: too few to overload the proxy.
+// scripts are known. warmAtOnce is how many workers do so at a time: too few to overload the
+// proxy.
 const (
 	warmPairs  = 5
 	warmAtOnce = 256

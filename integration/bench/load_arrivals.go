@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// arrivals sends LOCKs at a fixed rate and waits for none of them. Each takes an idle worker, which
-// unlocks and is idle again; if none is idle the LOCK is not sent.
+// arrivals sends LOCKs at a fixed rate and waits for none of them. Each takes an idle worker,
+// which unlocks and is idle again; if none is idle the LOCK is not sent.
 type arrivals struct {
 	*load
 	calm *worker // has the proxy to itself before and after

@@ -180,7 +180,8 @@ func (r *rig) lockProxy(s lockSubject, masters []*server) (*server, error) {
 		command = []string{"env", "GOMAXPROCS=1", s.binary}
 	}
 	addrs := strings.Join(lockServers{masters: masters}.addrs(), ",")
-	p, err := r.proxyBy(s.name, command, append([]string{"--upstream", masters[0].addr, "--masters", addrs}, s.flags...)...)
+	p, err := r.proxyBy(s.name, command, append([]string{"--upstream", masters[0].addr, "--masters", addrs},
+		s.flags...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,8 @@ func (r *rig) lockRead(s lockSubject, servers lockServers, order loadOrder) (loc
 		err = fmt.Errorf("no pair in %v: %s", order.Span, got.Failure)
 	}
 	if got.Failed > 0 {
-		r.note("%s, %d workers: %d of %d failed, the first: %s", s.name, order.Workers, got.Failed, got.Failed+got.Pairs, got.Failure)
+		r.note("%s, %d workers: %d of %d failed, the first: %s", s.name, order.Workers, got.Failed, got.Failed+got.Pairs,
+			got.Failure)
 	}
 	return got, err
 }

@@ -80,18 +80,21 @@ func (res lockResults) against(subject, to string, workers int, pick func(lockRe
 }
 
 func lockRatios(res lockResults) *table {
-	t := &table{head: []string{"workers", "pairs/s, lockproxy / redsync", "pairs/s, fencing off / on", "LOCK median / redsync", "LOCK p99 / redsync"}}
+	t := &table{head: []string{"workers", "pairs/s, lockproxy / redsync", "pairs/s, fencing off / on",
+		"LOCK median / redsync", "LOCK p99 / redsync"}}
 	for _, n := range lockWorkers {
 		ours := func(pick func(lockReading) float64) string {
 			return res.against("lockproxy", "redsync", n, pick).show(ratio)
 		}
-		t.add(fmt.Sprint(n), ours(pairsOf), res.against("lockproxy-unfenced", "lockproxy", n, pairsOf).show(ratio), ours(lockP50Of), ours(lockP99Of))
+		t.add(fmt.Sprint(n), ours(pairsOf), res.against("lockproxy-unfenced", "lockproxy", n, pairsOf).show(ratio),
+			ours(lockP50Of), ours(lockP99Of))
 	}
 	return t
 }
 
 func lockSpeed(res lockResults, subjects []lockSubject) *table {
-	t := &table{head: []string{"workers", "with", "pairs/s", "LOCK median µs", "LOCK p99 µs", "pair median µs", "pair p99 µs"}}
+	t := &table{head: []string{"workers", "with", "pairs/s", "LOCK median µs", "LOCK p99 µs", "pair median µs",
+		"pair p99 µs"}}
 	for _, n := range lockWorkers {
 		for _, s := range subjects {
 			row := []string{fmt.Sprint(n), s.name, res.series(s.name, n, pairsOf).show(thousands)}
@@ -105,12 +108,14 @@ func lockSpeed(res lockResults, subjects []lockSubject) *table {
 }
 
 func lockCost(res lockResults, subjects []lockSubject) *table {
-	t := &table{head: []string{"workers", "with", "pairs per CPU second of proxy or library", "proxy µs", "client µs", "masters µs", "all µs",
+	t := &table{head: []string{"workers", "with", "pairs per CPU second of proxy or library", "proxy µs", "client µs",
+		"masters µs", "all µs",
 		"proxy's peak MB", "failed per 1,000"}}
 	for _, n := range lockWorkers {
 		for _, s := range subjects {
 			row := []string{fmt.Sprint(n), s.name, res.series(s.name, n, pairsPerCPU).show(thousands)}
-			for _, pick := range []func(lockReading) float64{proxyPerPair, clientPerPair, mastersPerPair, allPerPair, peakMemory, failedPerMille} {
+			for _, pick := range []func(lockReading) float64{proxyPerPair, clientPerPair, mastersPerPair, allPerPair,
+				peakMemory, failedPerMille} {
 				row = append(row, res.series(s.name, n, pick).show(tenth))
 			}
 			t.add(row...)
@@ -131,20 +136,25 @@ func lockGoals(out *report, res lockResults) {
 		out.goal(fmt.Sprintf("lock pairs per second / redsync, %d workers", g.workers), fmt.Sprintf("at least %.1f", g.rate),
 			rate.show(ratio), atLeast(g.rate, rate))
 		cost := res.against("lockproxy", "redsync", g.workers, pairsPerAllCPU)
-		out.goal(fmt.Sprintf("lock pairs per CPU second of everybody / redsync, %d workers", g.workers), fmt.Sprintf("at least %.1f", g.cost),
+		out.goal(fmt.Sprintf("lock pairs per CPU second of everybody / redsync, %d workers", g.workers),
+			fmt.Sprintf("at least %.1f", g.cost),
 			cost.show(ratio), atLeast(g.cost, cost))
 	}
 	if res.has("lockproxy-unfenced") {
-		s, t := res.against("lockproxy-unfenced", "lockproxy", 64, pairsOf), res.against("lockproxy-unfenced", "lockproxy", 256, pairsOf)
-		out.goal("lock pairs per second, fencing off / on, 64 and 256 workers", "over 1.00", s.show(ratio)+"; "+t.show(ratio), atLeast(1, s, t))
+		s, t := res.against("lockproxy-unfenced", "lockproxy", 64, pairsOf),
+			res.against("lockproxy-unfenced", "lockproxy", 256, pairsOf)
+		out.goal("lock pairs per second, fencing off / on, 64 and 256 workers", "over 1.00",
+			s.show(ratio)+"; "+t.show(ratio), atLeast(1, s, t))
 	}
 	median := res.against("lockproxy", "redsync", 1, lockP50Of)
 	out.goal("LOCK median / redsync, 1 worker", "at most 0.80", median.show(ratio), atMost(0.8, median))
 	for _, n := range lockWorkers {
 		tail := res.against("lockproxy", "redsync", n, lockP99Of)
-		out.goal(fmt.Sprintf("LOCK p99 / redsync, %s", count(n, "worker")), "under 1.00", tail.show(ratio), atMost(0.999, tail))
+		out.goal(fmt.Sprintf("LOCK p99 / redsync, %s", count(n, "worker")), "under 1.00", tail.show(ratio),
+			atMost(0.999, tail))
 	}
-	each := res.series("lockproxy", 64, mastersPerPair).over(slices.Repeat(series{numMasters}, len(res[lockKey{"lockproxy", 64}])))
+	each := res.series("lockproxy", 64, mastersPerPair).over(slices.Repeat(series{numMasters},
+		len(res[lockKey{"lockproxy", 64}])))
 	out.goal("processor time of a master for a pair, 64 workers, µs", "at most 6", each.show(tenth), atMost(6, each))
 }
 
@@ -155,7 +165,8 @@ func slockGoals(out *report, res lockResults) {
 		limit   float64
 	}{{1, 0.7}, {64, 1}, {256, 1}} {
 		s := res.against("lockproxy-three", "slock", g.workers, pairsOf)
-		out.goal(fmt.Sprintf("lock pairs per second / slock, three masters, %s", count(g.workers, "worker")), fmt.Sprintf("at least %.1f", g.limit),
+		out.goal(fmt.Sprintf("lock pairs per second / slock, three masters, %s", count(g.workers, "worker")),
+			fmt.Sprintf("at least %.1f", g.limit),
 			s.show(ratio), atLeast(g.limit, s))
 	}
 }

@@ -27,7 +27,8 @@ func readOptions(getenv func(string) string) (options, error) {
 	o := options{
 		rounds: 5, span: 2 * time.Second, quick: getenv("BENCH_QUICK") != "",
 		only: list(getenv("BENCH_ONLY")), cases: list(getenv("BENCH_CASES")), subjects: list(getenv("BENCH_SUBJECTS")),
-		lockproxy: getenv("BENCH_LOCKPROXY"), base: getenv("BENCH_BASE"), slock: getenv("BENCH_SLOCK"), result: getenv("BENCH_RESULT"),
+		lockproxy: getenv("BENCH_LOCKPROXY"), base: getenv("BENCH_BASE"), slock: getenv("BENCH_SLOCK"),
+		result: getenv("BENCH_RESULT"),
 	}
 	if o.quick {
 		o.rounds, o.span = 1, 500*time.Millisecond
@@ -78,5 +79,8 @@ func (o options) wants(subject string) bool {
 
 // wantsCase reports whether the run includes a case of the relay.
 func (o options) wantsCase(name string) bool {
-	return len(o.cases) == 0 || slices.ContainsFunc(o.cases, func(part string) bool { return strings.Contains(name, part) })
+	return len(o.cases) == 0 || slices.ContainsFunc(o.cases, func(part string) bool {
+		return strings.Contains(name,
+			part)
+	})
 }

@@ -152,7 +152,8 @@ func (r *rig) arrivals(s lockSubject, servers lockServers, got *overloadReading)
 // holdersBesideLoad starts the holders, then the load, and lets both end at about the same time.
 func (r *rig) holdersBesideLoad(s lockSubject, servers lockServers, got *overloadReading) error {
 	order := loadOrder{Way: s.way, Addrs: servers.addrs(), Workers: besideLoaders, Span: 10 * r.span, Settle: loadSettle}
-	hold := loadOrder{Addrs: order.Addrs, Sessions: besideSessions, Holders: besideHolders, Span: order.Settle + order.Span}
+	hold := loadOrder{Addrs: order.Addrs, Sessions: besideSessions, Holders: besideHolders,
+		Span: order.Settle + order.Span}
 	h, err := r.startLoad(hold)
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@ var (
 )
 
 func reportLoad(out *report, res lockResults, subjects []lockSubject, span time.Duration) {
-	t := table{head: []string{"workers", "with", "pairs/s", "of its best", "errors", "kinds of errors", "LOCK median ms", "LOCK p99 ms", "client µs a pair"}}
+	t := table{head: []string{"workers", "with", "pairs/s", "of its best", "errors", "kinds of errors", "LOCK median ms",
+		"LOCK p99 ms", "client µs a pair"}}
 	for _, n := range loadWorkers {
 		for _, s := range subjects {
 			kinds := map[string]int{}
@@ -62,7 +63,8 @@ func loadGoals(out *report, res lockResults) string {
 	rate, none, late := atLeast(0.8, shares...), atMost(0, series{errors}), atMost(3, tail)
 	out.goal("load: pairs per second / the best, 1,024 workers and more", "at least 0.80", shown[:len(shown)-2], rate)
 	out.goal("load: errors, all numbers of workers", "0", whole(errors), none)
-	out.goal(fmt.Sprintf("load: LOCK p99 with %d workers / %d pairs at the best rate", most, most), "at most 3.00", tail.show(ratio), late)
+	out.goal(fmt.Sprintf("load: LOCK p99 with %d workers / %d pairs at the best rate", most, most), "at most 3.00",
+		tail.show(ratio), late)
 	return fmt.Sprintf("Accepted if with 1,024 workers and more pairs/s are at least 0.8 of the best (%s), there is no error (%s), "+
 		"and LOCK's p99 with %d workers is at most three times %d / best rate (%s).\n", rate, none, most, most, late)
 }
@@ -95,16 +97,19 @@ func reportBursts(out *report, list []overloadReading) {
 }
 
 func reportArrivals(out *report, o options, list []overloadReading) {
-	t := table{head: []string{"with", "capacity, pairs/s", "LOCKs/s", "pairs/s", "of the capacity", "not sent/s", "other answers", "LOCK median ms", "LOCK p99 ms",
+	t := table{head: []string{"with", "capacity, pairs/s", "LOCKs/s", "pairs/s", "of the capacity", "not sent/s",
+		"other answers", "LOCK median ms", "LOCK p99 ms",
 		"median µs of one worker before", "1 s after"}}
 	for _, got := range list {
 		r := got.arrivals
 		capacity := pairsOf(got.capacity)
 		share := pairsOf(r) / capacity
-		t.add(got.subject, whole(capacity), whole(arrivalFactor*capacity), whole(pairsOf(r)), ratio(share), whole(float64(r.Unsent)/r.Seconds),
+		t.add(got.subject, whole(capacity), whole(arrivalFactor*capacity), whole(pairsOf(r)), ratio(share),
+			whole(float64(r.Unsent)/r.Seconds),
 			kindsOf(r.Kinds, 5), tenth(r.LockP50/1000), tenth(r.LockP99/1000), whole(r.Before), whole(r.After))
 		if got.subject == "lockproxy" {
-			out.goal("load: pairs per second at 1.5 times the capacity / the capacity", "at least 0.80", ratio(share), atLeast(0.8, series{share}))
+			out.goal("load: pairs per second at 1.5 times the capacity / the capacity", "at least 0.80", ratio(share),
+				atLeast(0.8, series{share}))
 			after := series{r.After / r.Before}
 			out.goal("load: LOCK median of one worker, 1 s after / before", "at most 2.00", after.show(ratio), atMost(2, after))
 		}
@@ -115,10 +120,12 @@ func reportArrivals(out *report, o options, list []overloadReading) {
 }
 
 func reportHolders(out *report, list []overloadReading) {
-	t := table{head: []string{"with", "pairs/s of the workers", "their errors", "session locks lost", "EXTENDs", "answered 1", "other answers", "slowest ms"}}
+	t := table{head: []string{"with", "pairs/s of the workers", "their errors", "session locks lost", "EXTENDs",
+		"answered 1", "other answers", "slowest ms"}}
 	for _, got := range list {
 		h := got.holders
-		t.add(got.subject, whole(pairsOf(got.loaders)), fmt.Sprint(got.loaders.Failed), fmt.Sprintf("%d of %d", h.Lost, besideSessions),
+		t.add(got.subject, whole(pairsOf(got.loaders)), fmt.Sprint(got.loaders.Failed),
+			fmt.Sprintf("%d of %d", h.Lost, besideSessions),
 			fmt.Sprint(h.Extends), fmt.Sprint(h.Extends-h.Failed), kindsOf(h.Kinds, 3), whole(h.Slowest/1000))
 		if got.subject == "lockproxy" {
 			bad := series{float64(h.Lost + h.Failed)}

@@ -31,7 +31,8 @@ func redisBenchmark(ctx context.Context, addr string, shape loadShape, n int) (f
 	defer cancel()
 	host, port, _ := net.SplitHostPort(addr)
 	cmd := exec.CommandContext(ctx, "redis-benchmark", "-h", host, "-p", port, "--csv", "-t", shape.command,
-		"-d", strconv.Itoa(shape.size), "-c", strconv.Itoa(shape.clients), "-P", strconv.Itoa(shape.pipeline), "-n", strconv.Itoa(n))
+		"-d", strconv.Itoa(shape.size), "-c", strconv.Itoa(shape.clients), "-P", strconv.Itoa(shape.pipeline), "-n",
+		strconv.Itoa(n))
 	cmd.SysProcAttr = childAttributes()
 	var problems bytes.Buffer
 	cmd.Stderr = &problems

@@ -198,5 +198,6 @@ func (r *rig) callers(addr string, c relayCase) (figures, int, error) {
 	defer l.stop()
 	got, err := l.result()
 	micro := func(v float64) time.Duration { return time.Duration(v * float64(time.Microsecond)) }
-	return figures{rate: float64(got.Pairs) / got.Seconds, p50: micro(got.LockP50), p99: micro(got.LockP99)}, got.Pairs, err
+	return figures{rate: float64(got.Pairs) / got.Seconds, p50: micro(got.LockP50), p99: micro(got.LockP99)}, got.Pairs,
+		err
 }

@@ -56,7 +56,8 @@ func relayNames(res relayResults, names ...string) []string {
 }
 
 // relayTable has one line a case and one column a subject, then lockproxy's ratio to some.
-func relayTable(res relayResults, cases []relayCase, names []string, pick func(reading) float64, format func(float64) string,
+func relayTable(res relayResults, cases []relayCase, names []string, pick func(reading) float64,
+	format func(float64) string,
 	to ...string) string {
 	t := table{head: append([]string{"case"}, names...)}
 	if !res.has("lockproxy") {
@@ -98,7 +99,8 @@ func relayGoals(out *report, res relayResults, busy, single []relayCase) {
 		{"throughput / HAProxy, pipeline 100", "at least 1.00", "haproxy", rateOf, pipelined(busy, 100), least(1)},
 		{"CPU per request / HAProxy", "at most 1.20", "haproxy", cpuOf, busy, most(1.2)},
 		{"median latency of 1 client / HAProxy", "at most 1.25", "haproxy", p50Of, single, most(1.25)},
-		{"throughput / twemproxy, pipelines 16 and 100", "over 1.00", "twemproxy", rateOf, pipelined(busy, 16, 100), least(1)},
+		{"throughput / twemproxy, pipelines 16 and 100", "over 1.00", "twemproxy", rateOf, pipelined(busy, 16, 100),
+			least(1)},
 	} {
 		if len(g.cases) == 0 || !res.has(g.to) || !res.has("lockproxy") {
 			continue
@@ -144,6 +146,7 @@ func measureCPU(r *rig, out *report) error {
 		return err
 	}
 	names := relayNames(res, "haproxy", "twemproxy", "lockproxy", "base")
-	out.section("CPU seconds of the proxy per million requests", relayTable(res, cases, names, cpuOf, ratio, "haproxy", "base"))
+	out.section("CPU seconds of the proxy per million requests", relayTable(res, cases, names, cpuOf, ratio, "haproxy",
+		"base"))
 	return nil
 }

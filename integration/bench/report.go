@@ -125,8 +125,10 @@ func machine(r *rig, took time.Duration) string {
 	if r.slock != "" {
 		t.add("slock", fmt.Sprintf("of its source, SHA-256 %.16s", output("sha256sum", r.slock)))
 	}
-	t.add("machine", fmt.Sprintf("%s, %d cores, %s, %s", processor(), runtime.NumCPU(), output("uname", "-sr"), runtime.Version()))
-	t.add("load before and after", fmt.Sprintf("%s and %s; the run took %v", r.loadBefore, loadAverage(), took.Round(time.Second)))
+	t.add("machine", fmt.Sprintf("%s, %d cores, %s, %s", processor(), runtime.NumCPU(), output("uname", "-sr"),
+		runtime.Version()))
+	t.add("load before and after", fmt.Sprintf("%s and %s; the run took %v", r.loadBefore, loadAverage(),
+		took.Round(time.Second)))
 	return "## Versions and machine\n\n" + t.String()
 }
 

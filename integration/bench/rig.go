@@ -133,7 +133,8 @@ func (r *rig) wait(d time.Duration) error {
 func (r *rig) redis(name string) (*server, error) {
 	return r.up(name, func(addr string) ([]string, error) {
 		host, port, _ := net.SplitHostPort(addr)
-		return []string{"redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no", "--protected-mode", "no",
+		return []string{"redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no",
+			"--protected-mode", "no",
 			"--maxclients", fmt.Sprint(r.files - 100), "--tcp-backlog", "511"}, nil
 	})
 }
@@ -208,5 +209,6 @@ func (r *rig) file(name, text string) (string, error) {
 
 // note prints progress for the person at the terminal.
 func (r *rig) note(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s "+strings.TrimSuffix(format, "\n")+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+	fmt.Fprintf(os.Stderr, "%s "+strings.TrimSuffix(format, "\n")+"\n",
+		append([]any{time.Now().Format("15:04:05")}, args...)...)
 }

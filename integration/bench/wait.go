@@ -26,10 +26,12 @@ func measureWait(r *rig, out *report) error {
 }
 
 func reportWait(out *report, res lockResults, subjects []lockSubject, span time.Duration) {
-	t := table{head: []string{"with", "hand-overs/s", "median µs", "p99 µs", "of a worker: fewest", "most", "most - fewest", "longest wait ms"}}
+	t := table{head: []string{"with", "hand-overs/s", "median µs", "p99 µs", "of a worker: fewest", "most",
+		"most - fewest", "longest wait ms"}}
 	for _, s := range subjects {
 		row := []string{s.name}
-		for _, pick := range []func(lockReading) float64{pairsOf, handP50Of, handP99Of, fewestOf, mostOf, spreadOf, longestOf} {
+		for _, pick := range []func(lockReading) float64{pairsOf, handP50Of, handP99Of, fewestOf, mostOf, spreadOf,
+			longestOf} {
 			row = append(row, res.series(s.name, waitWorkers, pick).show(whole))
 		}
 		t.add(row...)

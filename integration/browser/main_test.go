@@ -49,8 +49,10 @@ func openTab(t testing.TB) *tab {
 	if path == "" {
 		t.Skip("Chromium is not installed: apt-get install --no-install-recommends chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.UserDataDir(t.TempDir()),
 		chromedp.WindowSize(1280, 900))
 	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocator)
@@ -78,7 +80,8 @@ func (p *tab) listen(event any) {
 	case *runtime.EventExceptionThrown:
 		fault = fmt.Sprintf("a script failed: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork { // a proxy that is away is no fault of the page
+		// a proxy that is away is no fault of the page
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
 			fault = "the browser says: " + e.Entry.Text + " " + e.Entry.URL
 		}
 	}
@@ -135,11 +138,13 @@ func (p *tab) look(width, height int64, scale float64, dark bool) {
 		scheme = "dark"
 	}
 	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: scale, Mobile: width < 600}
+		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: scale,
+			Mobile: width < 600}
 		if _, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, size); err != nil {
 			return err
 		}
-		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+			Value: scheme}}}
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, media)
 		return err
 	}))

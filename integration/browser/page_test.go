@@ -16,7 +16,8 @@ import (
 
 // hostile are keys that would take effect as markup, as a script or as a line end.
 var hostile = []string{
-	`<script>document.title='owned'</script>`, `<img src=x onerror="document.title='owned'">`, `"><svg onload=document.title='owned'>`,
+	`<script>document.title='owned'</script>`, `<img src=x onerror="document.title='owned'">`,
+	`"><svg onload=document.title='owned'>`,
 	"two\r\nlines\x00", "\xff\xfe raw", "right\u202eleft", `{"a":1}`, strings.Repeat("long", 256),
 }
 
@@ -29,7 +30,8 @@ type deployment struct {
 func startDeployment(t testing.TB, maxTTL string, flags ...string) *deployment {
 	t.Helper()
 	addr := lab.FreeAddr(t)
-	l := lab.Start(t, lab.Config{Masters: 5, Flags: append([]string{"--admin-listen", addr, "--max-ttl", maxTTL}, flags...)})
+	l := lab.Start(t, lab.Config{Masters: 5, Flags: append([]string{"--admin-listen", addr, "--max-ttl", maxTTL},
+		flags...)})
 	return &deployment{l, "http://" + addr + "/"}
 }
 
@@ -200,7 +202,8 @@ func testLooks(t *testing.T, p *tab) {
 		width, height int64
 		scale         float64
 		dark          bool
-	}{{"light", 1280, 900, 1, false}, {"dark", 1280, 900, 1, true}, {"phone", 390, 844, 2, false}, {"phone-dark", 390, 844, 2, true}} {
+	}{{"light", 1280, 900, 1, false}, {"dark", 1280, 900, 1, true}, {"phone", 390, 844, 2, false},
+		{"phone-dark", 390, 844, 2, true}} {
 		p.look(look.width, look.height, look.scale, look.dark)
 		p.wait("charts of that width", `[...document.querySelectorAll('.chart svg')].every(s => Math.abs(s.viewBox.baseVal.width - s.clientWidth) < 2)`)
 		if bad := eval[[]string](p, contrast); len(bad) > 0 {
@@ -241,7 +244,8 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 	}
 	p.shoot(filepath.Join(t.ArtifactDir(), "quarantined.png"))
 	p.wait("the countdown", fmt.Sprintf(`parseInt(%s.querySelector('.count').lastChild.innerText) < %d`, third, first))
-	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.HasPrefix(reason, "restarted ") || !strings.HasSuffix(reason, "s ago") {
+	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.HasPrefix(reason, "restarted ") ||
+		!strings.HasSuffix(reason, "s ago") {
 		t.Errorf("got reason %q", reason)
 	}
 	p.wait("its vote", third+`.dataset.state === 'voting' && document.querySelector('#health-text').innerText === 'Ready'`)

@@ -198,7 +198,8 @@ func testKeyboard(t *testing.T, p *tab) {
 	p.wait("that it is gone", `!`+row)
 }
 
-// 500 locks appear in pages of the table, sorted as a whole, and quickly. Next loads what is missing.
+// 500 locks appear in pages of the table, sorted as a whole, and quickly. Next loads what is
+// missing.
 func testMany(t *testing.T, p *tab) {
 	const next = `document.querySelector('#held .pager button:last-child')`
 	p.search("order:")

@@ -17,7 +17,8 @@ import (
 func TestWhy(t *testing.T) {
 	p := openTab(t)
 	addr := lab.FreeAddr(t)
-	l := lab.Start(t, lab.Config{Masters: 5, Relays: true, Flags: []string{"--max-ttl", "60s", "--admin-commands", "on"}, Proxies: 1})
+	l := lab.Start(t, lab.Config{Masters: 5, Relays: true, Flags: []string{"--max-ttl", "60s", "--admin-commands", "on"},
+		Proxies: 1})
 	first := l.StartProxy(t, "--admin-listen", addr)
 	d := &deployment{l, "http://" + addr + "/"}
 	holder, other := lab.Dial(t, first.Addr), lab.Dial(t, d.Proxies[0].Addr)
@@ -71,7 +72,8 @@ func testBars(t *testing.T, p *tab, holder, other *lab.Client) {
 	for _, class := range []string{"mid", "low"} {
 		p.wait("a bar in the colour "+class, bar(class))
 		left := eval[[]float64](p, `(r => [parseFloat(r.querySelector('.w-left span').innerText) / 9, parseFloat(r.querySelector('.bar i').style.width) / 100])(`+row("brief")+`)`)
-		if text := eval[string](p, row("brief")+`.querySelector('.w-left span').innerText`); !strings.HasSuffix(text, " of 9.0\u202fs") && !strings.HasSuffix(text, " of 9\u202fs") {
+		if text := eval[string](p, row("brief")+`.querySelector('.w-left span').innerText`); !strings.HasSuffix(text,
+			" of 9.0\u202fs") && !strings.HasSuffix(text, " of 9\u202fs") {
 			t.Errorf("got time left %q", text)
 		} else if strings.Contains(text, "\u202fs of") && (left[1] > left[0]+0.02 || left[1] < left[0]-0.02) {
 			t.Errorf("%q: got a bar of %.2f, want %.2f", text, left[1], left[0])
@@ -86,7 +88,8 @@ func testBars(t *testing.T, p *tab, holder, other *lab.Client) {
 func testWhy(t *testing.T, p *tab) {
 	eval[bool](p, `(document.querySelector('#waiting td.key a').click(), true)`)
 	p.wait("the dialog", `document.querySelector('#why').open && document.querySelector('#why-verdict').innerText === 'ci-7 holds it.'`)
-	for id, want := range map[string]string{"key": "deploy:production", "left-text": " of 30\u202fs left", "facts": "5 of 5 masters", "waiters": "waiter-0",
+	for id, want := range map[string]string{"key": "deploy:production", "left-text": " of 30\u202fs left",
+		"facts": "5 of 5 masters", "waiters": "waiter-0",
 		"waiting-count": "3 clients", "masters": "holds it", "advice": "LOCKPROXY RELEASE"} {
 		if got := p.text("#why-" + id); !strings.Contains(got, want) {
 			t.Errorf("#why-%s: got %q, want it to contain %q", id, got, want)
@@ -100,7 +103,8 @@ func testWhy(t *testing.T, p *tab) {
 	p.do(chromedp.KeyEvent("\x1b"))
 	p.wait("the end of the dialog", `!document.querySelector('#why').open && location.hash === ''`)
 	for key, want := range map[string]string{
-		"report:nightly": "2 readers share it", "pool:workers": "2 holders have slots", "nobody's": "Nobody holds it.", hostile[0]: "<b>bold</b> holds it."} {
+		"report:nightly": "2 readers share it", "pool:workers": "2 holders have slots", "nobody's": "Nobody holds it.",
+		hostile[0]: "<b>bold</b> holds it."} {
 		eval[bool](p, fmt.Sprintf(`(document.querySelector('#search-text').value = %q, document.querySelector('#search-why').click(), true)`, key))
 		p.wait("why "+key, fmt.Sprintf(`document.querySelector('#why-verdict').checkVisibility() && document.querySelector('#why-verdict').innerText.startsWith(%q) && document.querySelector('#why-key').innerText === %q`, want, key))
 		p.shoot(filepath.Join(t.ArtifactDir(), "why-"+strings.Trim(key, "<>/='()")[:5]+".png"))
@@ -109,8 +113,10 @@ func testWhy(t *testing.T, p *tab) {
 	}
 	eval[bool](p, `(document.querySelector('#waiting td.key a').click(), true)`)
 	p.wait("the dialog again", `document.querySelector('#why').open`)
-	eval[bool](p, `(document.querySelector('#why').close(), location.hash = 'why=another', true)`) // before the browser reports the close
-	p.wait("a key that is asked for while the dialog closes", `document.querySelector('#why').open && document.querySelector('#why-key').innerText === 'another'`)
+	// before the browser reports the close
+	eval[bool](p, `(document.querySelector('#why').close(), location.hash = 'why=another', true)`)
+	p.wait("a key that is asked for while the dialog closes",
+		`document.querySelector('#why').open && document.querySelector('#why-key').innerText === 'another'`)
 	p.do(chromedp.KeyEvent("\x1b"))
 	p.wait("the end of the dialog", `!document.querySelector('#why').open`)
 }

@@ -38,7 +38,8 @@ func TestGoRedisReadTimeoutsAreAsDocumented(t *testing.T) {
 	}{
 		{name: "as it is", sent: 4},
 		{name: "MaxRetries", options: redis.Options{MaxRetries: -1}, sent: 1},
-		{name: "WithTimeout", options: redis.Options{MaxRetries: -1, ReadTimeout: time.Minute}, wait: 2 * time.Second, sent: 1},
+		{name: "WithTimeout", options: redis.Options{MaxRetries: -1, ReadTimeout: time.Minute}, wait: 2 * time.Second,
+			sent: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			locks.Store(0)

@@ -42,12 +42,14 @@ func startPostgres(t *testing.T) postgres {
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		owner.Credential = unprivileged(t, dir)
 	}
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", "test", "--auth", "trust", "--no-sync", "-E", "UTF8")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", "test", "--auth", "trust", "--no-sync",
+		"-E", "UTF8")
 	initdb.Dir, initdb.SysProcAttr = dir, owner
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	server := exec.Command(filepath.Join(bin, "postgres"), "-D", dir+"/data", "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", dir+"/data", "-k", dir, "-c", "listen_addresses=", "-c",
+		"fsync=off")
 	server.Dir, server.SysProcAttr = dir, owner
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -80,7 +82,8 @@ func unprivileged(t *testing.T, dir string) *syscall.Credential {
 }
 
 func (db postgres) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "psql", append([]string{"-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", db.dir, "-U", "test", "postgres"}, args...)...)
+	return exec.CommandContext(ctx, "psql", append([]string{"-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", db.dir, "-U",
+		"test", "postgres"}, args...)...)
 }
 
 // run returns the rows of a statement, or its error.

@@ -129,7 +129,8 @@ func TestGoRedisHandlesLossPush(t *testing.T) {
 // pushes is a handler of go-redis.
 type pushes chan []any
 
-func (p pushes) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, notification []any) error {
+func (p pushes) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext,
+	notification []any) error {
 	p <- notification
 	return nil
 }

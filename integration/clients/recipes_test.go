@@ -104,7 +104,8 @@ func TestFenceSQLRefusesEarlierHolder(t *testing.T) {
 		name, fence string
 		passes      bool
 	}{
-		{"job", "7", true}, {"job", "7", true}, {"job", "9", true}, {"job", "8", false}, {"job", "9", true}, {"other", "8", true},
+		{"job", "7", true}, {"job", "7", true}, {"job", "9", true}, {"job", "8", false}, {"job", "9", true},
+		{"other", "8", true},
 		{"job", "9007199254740992", true}, {"job", "9007199254740991", false},
 	} {
 		if got := db.query(t, claim(c.name, c.fence)); (got == c.fence) != c.passes || !c.passes && got != "" {

@@ -90,7 +90,8 @@ func wantScans(t *testing.T, cli redisCli, addr string) {
 	t.Helper()
 	filler := lab.Dial(t, addr)
 	for i := range 500 {
-		filler.Send(lab.Encode("RPUSH", fmt.Sprintf("list:%d", i), "x", "y") + lab.Encode("SET", fmt.Sprintf("string:%d", i), strings.Repeat("x", i)))
+		filler.Send(lab.Encode("RPUSH", fmt.Sprintf("list:%d", i), "x", "y") + lab.Encode("SET", fmt.Sprintf("string:%d", i),
+			strings.Repeat("x", i)))
 	}
 	for range 500 {
 		filler.Want(":2\r\n+OK\r\n")
@@ -98,7 +99,8 @@ func wantScans(t *testing.T, cli redisCli, addr string) {
 	if n := len(strings.Fields(cli.run(t, "", "--scan", "--pattern", "list:*"))); n != 500 {
 		t.Errorf("--scan: got %d keys", n)
 	}
-	for flag, want := range map[string]string{"--bigkeys": "has 499 bytes", "--memkeys": "Sampled 1002 keys", "--hotkeys": "LFU"} {
+	for flag, want := range map[string]string{"--bigkeys": "has 499 bytes", "--memkeys": "Sampled 1002 keys",
+		"--hotkeys": "LFU"} {
 		out, err := cli.command(flag).CombinedOutput() // --hotkeys fails because of the server's eviction policy
 		if !strings.Contains(string(out), want) || err != nil && flag != "--hotkeys" {
 			t.Errorf("%s: %v, want %q in\n%s", flag, err, want, out)
@@ -127,7 +129,8 @@ func TestRedisCliMonitorPrintsUpstreamCommands(t *testing.T) {
 	}
 }
 
-// With command-hints, redis-cli shows the arguments of a lock command as they are typed at a terminal.
+// With command-hints, redis-cli shows the arguments of a lock command as they are typed at a
+// terminal.
 func TestRedisCliShowsHints(t *testing.T) {
 	t.Parallel()
 	lab.Tool(t, "redis-cli")
@@ -139,7 +142,8 @@ func TestRedisCliShowsHints(t *testing.T) {
 		if out, err := exec.Command(lab.Tool(t, "mkfifo"), keys).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		line := fmt.Sprintf("exec %s -qfec 'stty cols 150; TERM=xterm exec redis-cli -h %s -p %s%s' /dev/null < %s", script, host, port, flags, keys)
+		line := fmt.Sprintf("exec %s -qfec 'stty cols 150; TERM=xterm exec redis-cli -h %s -p %s%s' /dev/null < %s", script,
+			host, port, flags, keys)
 		p := lab.Launch(t, "redis-cli", "sh", "-c", line)
 		typed, err := os.OpenFile(keys, os.O_WRONLY, 0)
 		if err != nil {
@@ -147,10 +151,14 @@ func TestRedisCliShowsHints(t *testing.T) {
 		}
 		defer typed.Close()
 		lab.WaitFor(t, "the prompt", lab.Patience, func() bool { return strings.Contains(p.Log.String(), port+"> ") })
-		for _, hint := range []string{"LOCK key ttl [KEYS n key [key ...]] [SHARED|LIMIT n] [WAIT timeout]", "UNLOCK key token [KEYS"} {
+		for _, hint := range []string{"LOCK key ttl [KEYS n key [key ...]] [SHARED|LIMIT n] [WAIT timeout]",
+			"UNLOCK key token [KEYS"} {
 			word, rest, _ := strings.Cut(hint, " ")
 			fmt.Fprint(typed, "\x15", word, " ") // ^U empties the line
-			lab.WaitFor(t, "the hint of "+word+flags, lab.Patience, func() bool { return strings.Contains(p.Log.String(), rest) })
+			lab.WaitFor(t, "the hint of "+word+flags, lab.Patience, func() bool {
+				return strings.Contains(p.Log.String(),
+					rest)
+			})
 		}
 	}
 }

@@ -214,7 +214,8 @@ func (w *writers) during(t *testing.T, what string, f func()) {
 	w.waitMoved(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.Logf("%s: %v, %d writes, %d errors (last %v)", what, time.Since(start).Round(time.Millisecond), w.acked.Load()-acked,
+	t.Logf("%s: %v, %d writes, %d errors (last %v)", what, time.Since(start).Round(time.Millisecond),
+		w.acked.Load()-acked,
 		w.failed.Load()-failed, w.lastErr)
 }
 

@@ -86,7 +86,8 @@ func (c *redisCluster) waitNodes(t *testing.T, nodes ...int) {
 		all := map[string]bool{}
 		for _, i := range nodes {
 			view := c.nodes[i].Do(t, "CLUSTER", "NODES")
-			if strings.Count(view, " connected") != len(nodes) || !strings.Contains(c.nodes[i].Do(t, "CLUSTER", "INFO"), "cluster_state:ok") {
+			if strings.Count(view, " connected") != len(nodes) || !strings.Contains(c.nodes[i].Do(t, "CLUSTER", "INFO"),
+				"cluster_state:ok") {
 				return false
 			}
 			all[ownersIn(view)] = true
@@ -136,7 +137,8 @@ func TestClusterRepliesNameOnlyProxies(t *testing.T) {
 	moved := 0
 	for i, p := range c.proxies {
 		host, direct := lab.Dial(t, p.Addr), lab.Dial(t, c.nodes[i].Addr)
-		for _, command := range [][]string{{"CLUSTER", "SLOTS"}, {"CLUSTER", "SHARDS"}, {"CLUSTER", "MYID"}, {"ASKING"}, {"READONLY"},
+		for _, command := range [][]string{{"CLUSTER", "SLOTS"}, {"CLUSTER", "SHARDS"}, {"CLUSTER", "MYID"}, {"ASKING"},
+			{"READONLY"},
 			{"GET", "a"}, {"GET", "b"}, {"GET", "c"}, {"MGET", "a", "b"}, {"CLUSTER", "KEYSLOT", "a"}} {
 			got, want := host.Do(command...), direct.Do(command...)
 			if got != want {

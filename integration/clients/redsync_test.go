@@ -69,7 +69,8 @@ func TestGoRedis(t *testing.T) {
 		if n, err := rdb.Do(ctx, "UNLOCK", "job", token).Int(); n != 0 || err != nil {
 			t.Errorf("second UNLOCK: got %d, %v", n, err)
 		}
-		if err := rdb.Do(ctx, "LOCK", "job", "x").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR invalid expire") {
+		if err := rdb.Do(ctx, "LOCK", "job", "x").Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), "ERR invalid expire") {
 			t.Errorf("LOCK with a bad ttl: got %v", err)
 		}
 		checkPipeline(ctx, t, rdb)
@@ -97,7 +98,8 @@ func checkPipeline(ctx context.Context, t *testing.T, rdb *redis.Client) {
 		p.Do(ctx, "LOCK", "transaction", "30s")
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "LOCK is not allowed in transactions") && !strings.Contains(err.Error(), "EXECABORT") {
+	if err == nil || !strings.Contains(err.Error(), "LOCK is not allowed in transactions") &&
+		!strings.Contains(err.Error(), "EXECABORT") {
 		t.Errorf("LOCK in a transaction: got %v", err)
 	}
 	if a := rdb.Get(ctx, "a").Val(); a != "1" {

@@ -50,26 +50,28 @@ func TestRecipesSurviveTheirServers(t *testing.T) {
 func survive(role, folder string, addrs []string) error {
 	proxies := withlock.Connect(redis.Options{}, addrs...)
 	if role == "hold" {
-		err := proxies.Do(context.Background(), "hold:go", ttlOfHold, 5*time.Second, func(ctx context.Context, fence int64) error {
-			err := writeNumber(folder, "held.go", int(fence))
-			<-ctx.Done()
-			return err
-		})
+		err := proxies.Do(context.Background(), "hold:go", ttlOfHold, 5*time.Second,
+			func(ctx context.Context, fence int64) error {
+				err := writeNumber(folder, "held.go", int(fence))
+				<-ctx.Done()
+				return err
+			})
 		if !errors.Is(err, withlock.ErrLost) || !strings.Contains(err.Error(), "hold:go") {
 			return fmt.Errorf("hold: got %w, want ErrLost with the key", err)
 		}
 		return nil
 	}
 	for done := 0; readNumber(folder, "stop") == 0; time.Sleep(20 * time.Millisecond) {
-		err := proxies.Do(context.Background(), "counter", 2*time.Second, 15*time.Second, func(ctx context.Context, _ int64) error {
-			n := readNumber(folder, "counter")
-			time.Sleep(5 * time.Millisecond)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			done++
-			return errors.Join(writeNumber(folder, "counter", n+1), writeNumber(folder, "done.go", done))
-		})
+		err := proxies.Do(context.Background(), "counter", 2*time.Second, 15*time.Second,
+			func(ctx context.Context, _ int64) error {
+				n := readNumber(folder, "counter")
+				time.Sleep(5 * time.Millisecond)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				done++
+				return errors.Join(writeNumber(folder, "counter", n+1), writeNumber(folder, "done.go", done))
+			})
 		if errors.Is(err, withlock.ErrTaken) || errors.Is(err, withlock.ErrLost) {
 			fmt.Println(err)
 		} else if err != nil {
@@ -184,7 +186,10 @@ func (s *survival) noMajority(t *testing.T) {
 	for _, m := range s.Masters[:2] {
 		m.Pause(t)
 	}
-	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool { return strings.HasPrefix(c.Do("LOCK", "other", "1s"), "-NOQUORUM") })
+	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
+		return strings.HasPrefix(c.Do("LOCK", "other", "1s"),
+			"-NOQUORUM")
+	})
 	for _, m := range s.Masters[:2] {
 		m.Resume()
 	}

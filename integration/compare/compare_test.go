@@ -79,7 +79,8 @@ func TestTable(t *testing.T) {
 	if file == "" || os.Getenv("COMPARE_ONLY") != "" {
 		t.Skip("COMPARE_RESULT names no file, or only other rows: run.sh runs this")
 	}
-	subjects := []subject{ours(), theirs(), nodeSubject("node-redlock 4", "redlock"), nodeSubject("node-redlock 5", "redlock5")}
+	subjects := []subject{ours(), theirs(), nodeSubject("node-redlock 4", "redlock"),
+		nodeSubject("node-redlock 5", "redlock5")}
 	begun := time.Now()
 	found := runAll(t, subjects, full)
 	if err := os.WriteFile(file, []byte(report(subjects, found, time.Since(begun))), 0o644); err != nil {

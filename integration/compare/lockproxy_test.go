@@ -19,7 +19,8 @@ func ours() subject {
 func startOurs(t *testing.T, f *field) (clients [2]client) {
 	t.Helper()
 	upstream := lab.StartRedis(t)
-	flags := []string{"--upstream", upstream.Addr, "--masters", strings.Join(f.addrs, ","), "--max-ttl", millis(f.maxTTL) + "ms"}
+	flags := []string{"--upstream", upstream.Addr, "--masters", strings.Join(f.addrs, ","), "--max-ttl",
+		millis(f.maxTTL) + "ms"}
 	for i := range clients {
 		clients[i] = proxied{lab.StartProxy(t, flags...).Addr}
 	}

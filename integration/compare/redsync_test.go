@@ -14,7 +14,8 @@ import (
 // theirs is redsync as in its README: go-redis clients with only an address, and a mutex with
 // only an expiry.
 func theirs() subject {
-	version := moduleVersion("github.com/go-redsync/redsync/v4") + ", go-redis " + moduleVersion("github.com/redis/go-redis/v9")
+	version := moduleVersion("github.com/go-redsync/redsync/v4") + ", go-redis " +
+		moduleVersion("github.com/redis/go-redis/v9")
 	return subject{name: "redsync", version: version, start: startTheirs}
 }
 

@@ -23,8 +23,8 @@ export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `
 
-// The commands of docs/tutorial.md work line by line, with other ports, another folder, and a shorter
-// max-ttl: a reader takes a minute, and the test does not.
+// The commands of docs/tutorial.md work line by line, with other ports, another folder, and a
+// shorter max-ttl: a reader takes a minute, and the test does not.
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")

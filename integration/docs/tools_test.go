@@ -60,7 +60,8 @@ func flagsOfPage(section string) (flags []string) {
 	return flags
 }
 
-// flagsOfHelp returns the flags in a tool's help but the common ones, as the page should have them.
+// flagsOfHelp returns the flags in a tool's help but the common ones, as the page should have
+// them.
 func flagsOfHelp(help string) (flags []string) {
 	for _, f := range regexp.MustCompile(`(?m)^  --([a-z-]+) +(.*)$`).FindAllStringSubmatch(help, -1) {
 		if slices.Contains(common, f[1]) {

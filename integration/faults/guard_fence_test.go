@@ -35,7 +35,8 @@ func TestFencesRiseAfterWipes(t *testing.T) {
 		}
 	}
 	lockAll("at first")
-	for n, masters := range lab.Long([][]*lab.Redis{l.Masters[:2], l.Masters}, [][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters}) {
+	for n, masters := range lab.Long([][]*lab.Redis{l.Masters[:2], l.Masters},
+		[][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters}) {
 		for i, w := range losses()[:3] { // after the fourth kind of loss these would lose no more
 			if i%2 != n%2 && !lab.IsLong() {
 				continue

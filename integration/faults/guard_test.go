@@ -220,8 +220,9 @@ func TestMastersWipedAtTheirVoteWaitAgain(t *testing.T) {
 // countdown matches the reason of a master in quarantine.
 var countdown = regexp.MustCompile(`^lost its memory ([0-9]+)s ago, votes in ([0-9]+)s$`)
 
-// countdownCheck checks what NOQUORUM says of one quarantine, whose wait is a little under 6 s. The
-// wait begins when enough masters know of the quarantine, and anew if that turns out to be later.
+// countdownCheck checks what NOQUORUM says of one quarantine, whose wait is a little under 6 s.
+// The wait begins when enough masters know of the quarantine, and anew if that turns out to be
+// later.
 type countdownCheck struct {
 	seen      bool
 	in        int // the rest in the last reason

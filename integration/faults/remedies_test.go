@@ -62,8 +62,9 @@ func TestRemedyForAnotherListOfMasters(t *testing.T) {
 		lab.WaitReason(t, host, i, "belongs to proxies with another list of masters")
 		wantRemedy(t, "LOCKPROXY MASTERS", lab.ReasonOf(host, i), "LOCKPROXY ADMIT "+addr)
 	}
-	if reply := host.Do("LOCK", "job", "1s"); !strings.Contains(reply, addrs[0]+" belongs to proxies with another list of masters: "+
-		"set the same here; ") || strings.Contains(reply, "ADMIT") {
+	if reply := host.Do("LOCK", "job", "1s"); !strings.Contains(reply,
+		addrs[0]+" belongs to proxies with another list of masters: "+
+			"set the same here; ") || strings.Contains(reply, "ADMIT") {
 		t.Errorf("LOCK: got %q, want the setting, and no ADMIT", reply)
 	}
 	for _, addr := range addrs {

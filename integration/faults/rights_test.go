@@ -28,7 +28,8 @@ func TestMasterWithoutRightIsRefused(t *testing.T) {
 			reply := host.Do("LOCK", "job", "10s", "SHARED")
 			return strings.HasPrefix(reply, "-NOQUORUM") && strings.Count(reply, reason) == 3
 		})
-		lab.WaitFor(t, "three refused masters in LOCKPROXY MASTERS, "+when, lab.Patience, func() bool { // down, until the next try
+		// down, until the next try
+		lab.WaitFor(t, "three refused masters in LOCKPROXY MASTERS, "+when, lab.Patience, func() bool {
 			reply := host.Do("LOCKPROXY", "MASTERS")
 			return strings.Count(reply, "refused") == 3 && strings.Count(reply, reason) == 3
 		})

@@ -30,11 +30,12 @@ const (
 )
 
 // frameLimits accept all that a server may send.
-var frameLimits = respio.Limits{Line: 1 << 30, Text: 1 << 30, Elems: 1 << 30, Depth: 64, Reply: math.MaxInt, RESP3: true}
+var frameLimits = respio.Limits{Line: 1 << 30, Text: 1 << 30, Elems: 1 << 30, Depth: 64, Reply: math.MaxInt,
+	RESP3: true}
 
 // ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes unchanged. An
-// attribute (|) comes together with its reply; a push (>) is a frame of its own. After an error the
-// frame is the part that was read.
+// attribute (|) comes together with its reply; a push (>) is a frame of its own. After an error
+// the frame is the part that was read.
 func ReadFrame(r *bufio.Reader) (string, error) {
 	frame, err := respio.NewReader(r, frameLimits).AppendFrame(nil)
 	return string(frame), err

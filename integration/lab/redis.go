@@ -119,8 +119,8 @@ func (s *Redis) up() bool {
 func (s *Redis) launch(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr)
-	// With a clock of its own, the allocator's background thread would wait for times that have passed,
-	// and compute all the time.
+	// With a clock of its own, the allocator's background thread would wait for times that have
+	// passed, and compute all the time.
 	// --hz 1: by default an idle server wakes ten times a second, and a test run has dozens of them.
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--enable-debug-command", "yes", "--jemalloc-bg-thread", "no", "--hz", "1"}, s.args...)

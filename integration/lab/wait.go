@@ -51,8 +51,8 @@ func Pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// Lag measures, until the test ends, how late this machine wakes a process that sleeps. most is the
-// latest since the call. Other processes are as late.
+// Lag measures, until the test ends, how late this machine wakes a process that sleeps. most is
+// the latest since the call. Other processes are as late.
 func Lag(t testing.TB) (most func() time.Duration) {
 	t.Helper()
 	var lag atomic.Int64

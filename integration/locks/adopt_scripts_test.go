@@ -1,7 +1,7 @@
 package locks
 
-// Scripts of lock libraries, with the exact bytes that these send: redis-py 4 to 8, redlock 5 (Node)
-// and redislock 0.9.4 (Go).
+// Scripts of lock libraries, with the exact bytes that these send: redis-py 4 to 8, redlock 5
+// (Node) and redislock 0.9.4 (Go).
 const (
 	pyRelease = `
         local token = redis.call('get', KEYS[1])

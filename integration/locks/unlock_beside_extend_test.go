@@ -9,9 +9,9 @@ import (
 )
 
 // TestUnlockSaysHeldWhenExtendFailsBesideIt: two of three masters have a lock. Its UNLOCK has
-// reached the first master and not yet the second when an EXTEND comes through another proxy, whose
-// master-timeout is much shorter. EXTEND finds the lock on one master only and answers 0. The lock
-// was held until its UNLOCK, so UNLOCK answers 1.
+// reached the first master and not yet the second when an EXTEND comes through another proxy,
+// whose master-timeout is much shorter. EXTEND finds the lock on one master only and answers 0.
+// The lock was held until its UNLOCK, so UNLOCK answers 1.
 func TestUnlockSaysHeldWhenExtendFailsBesideIt(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Relays: true, Proxies: -1, Flags: []string{"--master-timeout", "20s"}})

@@ -34,7 +34,8 @@ func wantShapes(p *lab.TwoProxies, c *lab.Client, null, head string) {
 		t.Fatalf("LOCK FULL: got %q, want three elements", reply)
 	}
 	token := parts[0]
-	if fence := lab.Number(t, parts[1]); fmt.Sprintf("%016d", fence) != token[:16] || !strings.Contains(reply, "\r\n:"+parts[1]+"\r\n:") {
+	if fence := lab.Number(t, parts[1]); fmt.Sprintf("%016d", fence) != token[:16] ||
+		!strings.Contains(reply, "\r\n:"+parts[1]+"\r\n:") {
 		t.Errorf("LOCK FULL: got %q, want the number of the token as an integer", reply)
 	}
 	const full = 30_000 - 300 - 2
@@ -46,8 +47,9 @@ func wantShapes(p *lab.TwoProxies, c *lab.Client, null, head string) {
 	reply = c.Do("LOCKINFO", "job")
 	info := lab.MapOf(reply)
 	ttl, took := lab.Number(t, info["ttl"]), millisSince(start)
-	want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you", "waiting": "0",
-		"mode": "exclusive", "holders": "1"}
+	want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you",
+		"waiting": "0",
+		"mode":    "exclusive", "holders": "1"}
 	if !strings.HasPrefix(reply, head) || fmt.Sprint(info) != fmt.Sprint(want) || ttl < 30_000-took || ttl > 30_000 {
 		t.Errorf("LOCKINFO: got %q, want %v and ttl 30000 less at most %d", reply, want, took)
 	}
@@ -110,7 +112,8 @@ func TestLocksPagesReturnEachLockOnce(t *testing.T) {
 	if seen := pagedLocks(p.Far, secrets, "MATCH", "job-1?"); len(seen) != 10 {
 		t.Errorf("LOCKPROXY LOCKS MATCH job-1?: got %v, want job-10 to job-19", seen)
 	}
-	for _, args := range [][]string{{"LOCKS", "x"}, {"LOCKS", "0", "COUNT", "0"}, {"LOCKS", "0", "COUNT"}, {"LOCKS", "0", "TYPE", "x"}, {"LOCKS"}, {"NOSUCH"}} {
+	for _, args := range [][]string{{"LOCKS", "x"}, {"LOCKS", "0", "COUNT", "0"}, {"LOCKS", "0", "COUNT"},
+		{"LOCKS", "0", "TYPE", "x"}, {"LOCKS"}, {"NOSUCH"}} {
 		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-ERR ") {
 			t.Errorf("LOCKPROXY %q: got %q, want an error", args, reply)
 		}
@@ -146,7 +149,8 @@ func pagedLocks(c *lab.Client, secrets map[string]string, args ...string) (seen 
 		for _, lock := range lab.Elements(parts[1]) {
 			info := lab.MapOf(lock)
 			seen[info["key"]]++
-			if held := lab.Number(c.T, info["held"]); held < 4 || info["masters"] != "5" || lab.Number(c.T, info["ttl"]) < 1000 {
+			if held := lab.Number(c.T, info["held"]); held < 4 || info["masters"] != "5" ||
+				lab.Number(c.T, info["ttl"]) < 1000 {
 				c.T.Errorf("LOCKPROXY LOCKS: got %v, want it held by at least 4 of 5 masters for a second", info)
 			}
 			if secret := secrets[info["key"]]; secret != "" && strings.Contains(lock, secret) {
@@ -209,7 +213,8 @@ func TestAdminCommandsNeedSettingOrUnixSocket(t *testing.T) {
 	if help := p.Near.Do("LOCKPROXY", "help"); !strings.HasPrefix(help, "*") || !strings.Contains(help, "RELEASE <key>") {
 		t.Errorf("LOCKPROXY HELP: got %q", help)
 	}
-	if info := lab.Scalar(p.Near.Do("LOCKPROXY", "INFO")); !strings.Contains(info, "lockproxy_version:") || p.Near.Counter("granted") < 1 {
+	if info := lab.Scalar(p.Near.Do("LOCKPROXY", "INFO")); !strings.Contains(info, "lockproxy_version:") ||
+		p.Near.Counter("granted") < 1 {
 		t.Errorf("LOCKPROXY INFO: got %q", info)
 	}
 	p.Masters[0].Kill()

@@ -54,7 +54,8 @@ func TestMetricsCountEachEventOnce(t *testing.T) {
 		t.Errorf("got %v session locks, want 1", n)
 	}
 	c.Close()
-	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
+	lab.WaitFor(t, "the end of the session", lab.Patience,
+		func() bool { return o.Metric("lockproxy_session_locks") == 0 })
 	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.Metric("lockproxy_clients") == 0 })
 	for name, growth := range series {
 		got := o.Metric(name) - before[name]
@@ -137,9 +138,11 @@ func TestReadyzNamesMissingServers(t *testing.T) {
 	o.Masters[0].Kill()
 	ready("one of three away", 200, "ready")
 	o.Masters[1].Kill()
-	ready("two of three away", 503, "1 of 3 masters can vote, 2 needed", o.Masters[0].Addr+" refused the connection", o.Masters[1].Addr+" ")
+	ready("two of three away", 503, "1 of 3 masters can vote, 2 needed", o.Masters[0].Addr+" refused the connection",
+		o.Masters[1].Addr+" ")
 	o.Masters[0].RestartEmpty(t)
-	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in or waits for 1 more to be reached") // the first waits 2s at most, or for the second
+	// the first waits 2s at most, or for the second
+	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in or waits for 1 more to be reached")
 	o.Masters[1].RestartEmpty(t)
 	ready("they vote again", 200, "ready")
 	if n := o.Metric(`lockproxy_master_quarantines_total{master="` + o.Masters[0].Addr + `"}`); n != 1 {
@@ -196,7 +199,11 @@ func TestAdminListenWantsToken(t *testing.T) {
 	}
 	write("second-token")
 	o.Proxies[0].Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "the new token", lab.Patience, func() bool { code, _ := o.Get("GET", "/metrics", "second-token", ""); return code == 200 })
+	lab.WaitFor(t, "the new token", lab.Patience, func() bool {
+		code,
+			_ := o.Get("GET", "/metrics", "second-token", "")
+		return code == 200
+	})
 	if code, _ := o.Get("GET", "/metrics", "first-token", ""); code != 401 {
 		t.Errorf("old token: got %d, want 401", code)
 	}

@@ -43,7 +43,8 @@ func TestLogLevelChanges(t *testing.T) {
 	if code, text := o.Get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 || !level("debug")() {
 		t.Errorf("PUT debug: got %d %q", code, text)
 	}
-	for _, wrong := range []string{`{"level":"loud"}`, `{"level":"fatal"}`, `{"level":""}`, "{}", "debug"} { // the setting has none of these values
+	// the setting has none of these values
+	for _, wrong := range []string{`{"level":"loud"}`, `{"level":"fatal"}`, `{"level":""}`, "{}", "debug"} {
 		if code, _ := o.Get("PUT", "/log-level", "", wrong); code != 400 || !level("debug")() {
 			t.Errorf("PUT %s: got %d, want an error", wrong, code)
 		}
@@ -142,7 +143,8 @@ func TestAuditLogHasLineForEachLock(t *testing.T) {
 		}
 		return found, string(b)
 	}
-	want := []string{`lock "job\n\"x\"" granted `, `lock "job\n\"x\"" taken me`, `release "job\n\"x\"" released `, `unlock "job\n\"x\"" not_held `}
+	want := []string{`lock "job\n\"x\"" granted `, `lock "job\n\"x\"" taken me`, `release "job\n\"x\"" released `,
+		`unlock "job\n\"x\"" not_held `}
 	var got []string
 	var text string
 	lab.WaitFor(t, "the lines, which follow the replies", lab.Patience, func() bool {
@@ -187,15 +189,20 @@ func TestRefusedStrangersCannotFillAuditLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "audit.log")
-			p := lab.StartProxy(t, "--upstream", c.upstream.Addr, "--masters", lab.StartMasters(t, 1)[0].Addr, "--restart-guard", "off",
+			p := lab.StartProxy(t, "--upstream", c.upstream.Addr, "--masters", lab.StartMasters(t, 1)[0].Addr,
+				"--restart-guard", "off",
 				"--admin-commands", "on", "--audit-log", file)
 			member := lab.Dial(t, p.Addr)
 			member.WantDo("+OK\r\n", c.login...)
-			lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(member.Do("LOCK", "warm-up", "1s")) != "" })
+			lab.WaitFor(t, "first lock", lab.Patience, func() bool {
+				return lab.TokenOf(member.Do("LOCK", "warm-up",
+					"1s")) != ""
+			})
 
 			stranger := lab.Dial(t, p.Addr)
 			token := "0000000000000001:" + strings.Repeat("0", 40)
-			sent := sendRefused(stranger, lab.Encode("LOCK", "job", "5s"), lab.Encode("LOCK", "job"), lab.Encode("UNLOCK", "job", token),
+			sent := sendRefused(stranger, lab.Encode("LOCK", "job", "5s"), lab.Encode("LOCK", "job"),
+				lab.Encode("UNLOCK", "job", token),
 				lab.Encode("LOCKPROXY", "RELEASE", "job"))
 			if c.mayQueue {
 				stranger.WantDo("+OK\r\n", "MULTI")

@@ -52,7 +52,8 @@ func TestMaxTTLChangesAllAtOnce(t *testing.T) {
 		near.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", "master", i, "FORCE")
 	}
 	lab.WaitStates(t, far, lab.Patience, "refused", "refused", "refused")
-	if reply := far.Do("LOCK", "job", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") || !strings.Contains(reply, "set the same here") {
+	if reply := far.Do("LOCK", "job", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") ||
+		!strings.Contains(reply, "set the same here") {
 		t.Errorf("LOCK through the old proxy: got %q, want NOQUORUM", reply)
 	}
 	far.WantDo("+OK\r\n", "SET", "a", "1")
@@ -103,7 +104,8 @@ func TestMastersPasswordRotates(t *testing.T) {
 			}
 		}
 	}
-	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", strings.Join(lab.Addrs(masters), ","), "--masters-password-file", path)
+	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", strings.Join(lab.Addrs(masters), ","),
+		"--masters-password-file", path)
 	p.WaitVoting(t)
 	host := lab.Dial(t, p.Addr)
 	token := host.Lock("held", "60s")
@@ -113,7 +115,10 @@ func TestMastersPasswordRotates(t *testing.T) {
 	works()
 	write("new") // step 2
 	p.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "the reload", lab.Patience, func() bool { return strings.Contains(p.Log.String(), "passwords reloaded") })
+	lab.WaitFor(t, "the reload", lab.Patience, func() bool {
+		return strings.Contains(p.Log.String(),
+			"passwords reloaded")
+	})
 	works()
 	ask("new", "ACL", "SETUSER", "default", "<old") // step 3
 	works()
@@ -132,7 +137,8 @@ func TestUnixSocketUpgradeLosesNoConnection(t *testing.T) {
 	link, next := filepath.Join(dir, "lockproxy.sock"), filepath.Join(dir, "next")
 	s, port := lab.StartRedis(t), lab.FreeAddr(t)
 	begin := func(name string) *lab.Proxy {
-		return lab.StartProxy(t, "--upstream", s.Addr, "--restart-guard", "off", "--reuse-port", "--listen", port+",unix://"+filepath.Join(dir, name))
+		return lab.StartProxy(t, "--upstream", s.Addr, "--restart-guard", "off", "--reuse-port", "--listen",
+			port+",unix://"+filepath.Join(dir, name))
 	}
 	old := begin("a.sock") // step 1
 	if err := os.Symlink("a.sock", link); err != nil {

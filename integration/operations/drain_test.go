@@ -113,8 +113,12 @@ func launchServing(t *testing.T, flags ...string) (p *lab.Process, addr string) 
 		t.Fatal(err)
 	}
 	addr = lab.FreeAddr(t)
-	p = lab.Launch(t, "lockproxy", path, append([]string{"--listen", addr, "--log-format", "json", "--restart-guard", "off"}, flags...)...)
-	lab.WaitFor(t, "lockproxy ready", 2*lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"msg":"ready"`) })
+	p = lab.Launch(t, "lockproxy", path, append([]string{"--listen", addr, "--log-format", "json", "--restart-guard",
+		"off"}, flags...)...)
+	lab.WaitFor(t, "lockproxy ready", 2*lab.Patience, func() bool {
+		return strings.Contains(p.Log.String(),
+			`"msg":"ready"`)
+	})
 	return p, addr
 }
 
@@ -140,7 +144,10 @@ func TestDrainTimeoutEndsDrain(t *testing.T) {
 			start := time.Now()
 			for range test.signals {
 				p.Signal(syscall.SIGTERM)
-				lab.WaitFor(t, "the log line about the end", lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"msg":"ending"`) })
+				lab.WaitFor(t, "the log line about the end", lab.Patience, func() bool {
+					return strings.Contains(p.Log.String(),
+						`"msg":"ending"`)
+				})
 				lab.WaitFor(t, "no new connections", lab.Patience, func() bool {
 					conn, err := lab.Connect(addr)
 					if err == nil {
@@ -151,7 +158,8 @@ func TestDrainTimeoutEndsDrain(t *testing.T) {
 			}
 			lab.WaitFor(t, "the end of the proxy", lab.Patience, func() bool { return !p.Running() })
 			if took := time.Since(start); (p.Err == nil) != test.clean || test.clean && took < 800*time.Millisecond {
-				t.Errorf("the proxy ended with %v after %v, want clean %v, and not before its drain-timeout", p.Err, took, test.clean)
+				t.Errorf("the proxy ended with %v after %v, want clean %v, and not before its drain-timeout", p.Err, took,
+					test.clean)
 			}
 			blocked.WantClosed()
 		})
@@ -209,7 +217,8 @@ func (w *retrier) try(item string) (ok bool) {
 	if err != nil || token == "" {
 		return false
 	}
-	for _, step := range [][]string{{"+OK\r\n", "SET", "at-work", item}, {"", "SADD", "finished", item}, {lab.Bulk(item), "GET", "at-work"}} {
+	for _, step := range [][]string{{"+OK\r\n", "SET", "at-work", item}, {"", "SADD", "finished", item},
+		{lab.Bulk(item), "GET", "at-work"}} {
 		reply, err := w.conn.Ask(step[1:]...)
 		if err != nil || strings.HasPrefix(reply, "-") {
 			return false
@@ -275,7 +284,8 @@ func TestRollingRestartLosesNoWork(t *testing.T) {
 func TestReusePortHandsOverListener(t *testing.T) {
 	t.Parallel()
 	desk := lab.FreeAddr(t)
-	c := lab.StartCluster(t, 3, "--reuse-port", "--admin-listen", desk, "--drain-timeout", "10m") // it ends when its last client is at rest
+	// it ends when its last client is at rest
+	c := lab.StartCluster(t, 3, "--reuse-port", "--admin-listen", desk, "--drain-timeout", "10m")
 	ready := func() (text string) {
 		resp, err := http.Get("http://" + desk + "/readyz")
 		if err != nil {
@@ -295,9 +305,13 @@ func TestReusePortHandsOverListener(t *testing.T) {
 	lab.WantExit(t, alone, 1)
 	next := lab.StartProxy(t, append(c.Flags, "--listen", c.Addr)...)
 	c.Signal(syscall.SIGTERM)
-	lab.WaitFor(t, "the old process ending", lab.Patience, func() bool { return strings.Contains(c.Log.String(), `"msg":"ending"`) })
+	lab.WaitFor(t, "the old process ending", lab.Patience, func() bool {
+		return strings.Contains(c.Log.String(),
+			`"msg":"ending"`)
+	})
 	for range 50 {
-		lab.WaitFor(t, "an answer at the port", lab.Patience, func() bool { // the kernel resets connections that the old one had not accepted yet
+		// the kernel resets connections that the old one had not accepted yet
+		lab.WaitFor(t, "an answer at the port", lab.Patience, func() bool {
 			conn, err := lab.Connect(c.Addr)
 			if err != nil {
 				return false

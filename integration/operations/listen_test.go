@@ -76,7 +76,8 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 	cert, key := a.issue("server", local)
 	clientCert, clientKey := a.issue("client")
 	good := a.client(clientCert, clientKey)
-	c := lab.StartCluster(t, 3, "--listen", "127.0.0.1:0,rediss://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", a.ca)
+	c := lab.StartCluster(t, 3, "--listen", "127.0.0.1:0,rediss://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+		"--tls-client-ca", a.ca)
 	addr := listening(t, c.Proxy)[1]
 	old, err := dialTLS(t, addr, good)
 	if err != nil {
@@ -106,8 +107,10 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "the log line about the broken key", lab.Patience, func() bool { return strings.Contains(c.Log.String(), "nothing was reloaded") })
-	if now := serial(); now != first || !strings.Contains(c.Log.String(), key) || strings.Contains(c.Log.String(), string(intact)) {
+	lab.WaitFor(t, "the log line about the broken key", lab.Patience,
+		func() bool { return strings.Contains(c.Log.String(), "nothing was reloaded") })
+	if now := serial(); now != first || !strings.Contains(c.Log.String(), key) ||
+		strings.Contains(c.Log.String(), string(intact)) {
 		t.Errorf("after a broken key: got certificate %s, want %s and no key in the log", now, first)
 	}
 	a.issue("server", local)
@@ -129,7 +132,8 @@ func TestMutualTLSAndNewCertificates(t *testing.T) {
 func wantCertificateNeeded(t *testing.T, addr string, a, other *authority) {
 	t.Helper()
 	stranger, strangerKey := other.issue("stranger")
-	for name, config := range map[string]*tls.Config{"none": a.client("", ""), "of another authority": a.client(stranger, strangerKey)} {
+	for name, config := range map[string]*tls.Config{"none": a.client("", ""),
+		"of another authority": a.client(stranger, strangerKey)} {
 		if conn, err := dialTLS(t, addr, config); err == nil { // with TLS 1.3 the refusal comes with the first read
 			if got, err := conn.do("PING"); err == nil {
 				t.Errorf("PING with certificate %q: got %q, want an error", name, got)
@@ -146,8 +150,10 @@ func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	cert, key := a.issue("server", net.IPv4(127, 0, 0, 1))
 	socket := filepath.Join(t.TempDir(), "s")
 	servers := lab.StartMasters(t, 2)
-	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", servers[1].Addr, "--restart-guard", "off", "--proxy-protocol", "on",
-		"--listen", "127.0.0.1:0,rediss://127.0.0.1:0,unix://"+socket, "--tls-cert", cert, "--tls-key", key, "--admin-commands", "on")
+	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", servers[1].Addr, "--restart-guard", "off",
+		"--proxy-protocol", "on",
+		"--listen", "127.0.0.1:0,rediss://127.0.0.1:0,unix://"+socket, "--tls-cert", cert, "--tls-key", key,
+		"--admin-commands", "on")
 	plain, secure := listening(t, p)[0], listening(t, p)[1]
 	host := lab.Dial(t, plain)
 	host.Send("PROXY TCP4 192.0.2.77 198.51.100.1 5555 6380\r\n" + lab.Encode("PING"))
@@ -156,10 +162,12 @@ func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 	host.Lock("job", "60s")
 	v2 := lab.Dial(t, plain)
-	v2.Send("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + "\xc0\x00\x02\x78" + "\xc6\x33\x64\x01" + "\x15\xb4\x18\xec" + lab.Encode("LOCKPROXY", "RELEASE", "job"))
+	v2.Send("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + "\xc0\x00\x02\x78" + "\xc6\x33\x64\x01" + "\x15\xb4\x18\xec" +
+		lab.Encode("LOCKPROXY", "RELEASE", "job"))
 	v2.Want(":1\r\n")
 	lab.WaitFor(t, "both addresses in the log", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(), `"client":"192.0.2.77:5555"`) && strings.Contains(p.Log.String(), `"client":"192.0.2.120:5556"`)
+		return strings.Contains(p.Log.String(), `"client":"192.0.2.77:5555"`) &&
+			strings.Contains(p.Log.String(), `"client":"192.0.2.120:5556"`)
 	})
 	under, err := net.Dial("tcp", secure)
 	if err != nil {
@@ -172,7 +180,8 @@ func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	if got, err := conn.do("LOCKPROXY", "RELEASE", "job"); got != ":0\r\n" {
 		t.Errorf("LOCK over TLS: got %q, %v", got, err)
 	}
-	lab.WaitFor(t, "the address of the client with TLS", lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"client":"192.0.2.79:5557"`) })
+	lab.WaitFor(t, "the address of the client with TLS", lab.Patience,
+		func() bool { return strings.Contains(p.Log.String(), `"client":"192.0.2.79:5557"`) })
 	without := lab.Dial(t, plain)
 	without.Send(lab.Encode("PING"))
 	without.WantClosed()
@@ -195,7 +204,10 @@ func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	}
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(liar.Do("LOCK", "job", "60s")) != "" })
 	liar.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
-	lab.WaitFor(t, "the log line of the release", lab.Patience, func() bool { return strings.Contains(off.Log.String(), "lock released by an operator") })
+	lab.WaitFor(t, "the log line of the release", lab.Patience, func() bool {
+		return strings.Contains(off.Log.String(),
+			"lock released by an operator")
+	})
 	if strings.Contains(off.Log.String(), "192.0.2.99") {
 		t.Error("the log has the header's address although proxy-protocol is off")
 	}

@@ -18,9 +18,12 @@ import (
 // oddText has characters that terminals interpret, or that reorder, hide or break the text next
 // to them.
 var oddText = map[string]string{
-	"C0": "\x00\x07\x1b[31m\r\n", "DEL": "\x7f", "C1": "\u0080\u0085\u009b31m\u009f", "bidi": "\u202a\u202b\u202c\u202d\u202e", "isolates": "\u2066\u2067\u2068\u2069",
-	"marks": "\u200e\u200f", "separators": "\u2028\u2029", "no width": "\u200b\u200c\u200d\u2060", "BOM": "\ufeff", "soft hyphen": "\u00ad",
-	"tags": "\U000e0001\U000e0041", "private": "\ue000", "no UTF-8": "\xff\x9b\xc3", "bare C1": "\x85", "surrogate": "\xed\xa0\x80",
+	"C0": "\x00\x07\x1b[31m\r\n", "DEL": "\x7f", "C1": "\u0080\u0085\u009b31m\u009f",
+	"bidi": "\u202a\u202b\u202c\u202d\u202e", "isolates": "\u2066\u2067\u2068\u2069",
+	"marks": "\u200e\u200f", "separators": "\u2028\u2029", "no width": "\u200b\u200c\u200d\u2060", "BOM": "\ufeff",
+	"soft hyphen": "\u00ad",
+	"tags":        "\U000e0001\U000e0041", "private": "\ue000", "no UTF-8": "\xff\x9b\xc3", "bare C1": "\x85",
+	"surrogate": "\xed\xa0\x80",
 }
 
 // badIn returns the first unprintable character of text, except line ends and tabs between words.
@@ -93,7 +96,8 @@ func startLogging(t *testing.T, l *lab.Lab, flags ...string) (addr string, log *
 		t.Fatal(err)
 	}
 	addr = lab.FreeAddr(t)
-	all := append(l.ProxyFlags(t, "--listen", addr, "--master-timeout", "2s", "--lock-acl", "on", "--log-level", "debug"), flags...)
+	all := append(l.ProxyFlags(t, "--listen", addr, "--master-timeout", "2s", "--lock-acl", "on", "--log-level", "debug"),
+		flags...)
 	log = lab.Launch(t, "lockproxy", path, all...).Log
 	lab.WaitFor(t, "lockproxy", lab.Patience, func() bool {
 		host, err := lab.Connect(addr)

@@ -24,7 +24,8 @@ func startReloading(t *testing.T, text string) *reloading {
 	t.Helper()
 	masters := lab.StartMasters(t, 3)
 	r := &reloading{path: filepath.Join(t.TempDir(), "lockproxy.yaml"),
-		servers: fmt.Sprintf("upstream: %s\nmasters: [%s]\nrestart-guard: off\n", lab.StartRedis(t).Addr, strings.Join(lab.Addrs(masters), ","))}
+		servers: fmt.Sprintf("upstream: %s\nmasters: [%s]\nrestart-guard: off\n", lab.StartRedis(t).Addr,
+			strings.Join(lab.Addrs(masters), ","))}
 	r.write(t, text)
 	r.Proxy = lab.StartProxy(t, "--config", r.path)
 	r.WaitVoting(t)
@@ -55,19 +56,22 @@ func TestReloadChangesSettings(t *testing.T) {
 	r := startReloading(t, "max-clients: 100\n")
 	stop := r.load(t, 20)
 	host := lab.Dial(t, r.Addr)
-	host.WantDo("-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy\r\n", "LOCKPROXY", "LOCKS", "0")
+	host.WantDo("-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy\r\n",
+		"LOCKPROXY", "LOCKS", "0")
 
 	r.write(t, "max-clients: 21\nadmin-commands: on\nmin-ttl: 1s\nmax-waiters: 1\nlog-level: debug\nmax-ttl: 30s\nshow-masters: false\nslow-client-timeout: 10s\n")
 	said := r.hangup(t, "need a restart")
 	for _, want := range []string{
-		`max-clients \"100\" becomes \"21\"`, `log-level \"info\" becomes \"debug\"`, `settings reloaded`, `max-ttl \"60s\" becomes \"30s\"`,
+		`max-clients \"100\" becomes \"21\"`, `log-level \"info\" becomes \"debug\"`, `settings reloaded`,
+		`max-ttl \"60s\" becomes \"30s\"`,
 		`slow-client-timeout \"300s\" becomes \"10s\"`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log does not mention %s:\n%s", want, said)
 		}
 	}
-	if now, later, _ := strings.Cut(said, "need a restart"); strings.Contains(now[strings.LastIndex(now, "settings reloaded"):], "max-ttl") || strings.Contains(later, "min-ttl") {
+	if now, later, _ := strings.Cut(said, "need a restart"); strings.Contains(now[strings.LastIndex(now,
+		"settings reloaded"):], "max-ttl") || strings.Contains(later, "min-ttl") {
 		t.Errorf("the log mixes changed settings with others:\n%s", said)
 	}
 	if got := host.Do("LOCKPROXY", "LOCKS", "0"); strings.HasPrefix(got, "-") {

@@ -64,8 +64,14 @@ func TestPasswordsAndCertificatesRotate(t *testing.T) {
 	file("upstream", "new\n")
 	file("masters", "new\n")
 	p.Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "a LOCK with the new passwords", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
-	lab.WaitFor(t, "a GET with the new passwords", lab.Patience, func() bool { return host.Do("GET", "a") == lab.Bulk("1") })
+	lab.WaitFor(t, "a LOCK with the new passwords", lab.Patience, func() bool {
+		return lab.TokenOf(host.Do("LOCK", "job",
+			"60s")) != ""
+	})
+	lab.WaitFor(t, "a GET with the new passwords", lab.Patience, func() bool {
+		return host.Do("GET",
+			"a") == lab.Bulk("1")
+	})
 	old.WantDo(lab.Bulk("1"), "GET", "a")
 }
 
@@ -78,7 +84,8 @@ func textOf(t *testing.T, path string) string {
 	return string(text)
 }
 
-// startWithTLS starts a Redis with TLS and the password "old", and returns its address with scheme.
+// startWithTLS starts a Redis with TLS and the password "old", and returns its address with
+// scheme.
 func startWithTLS(t *testing.T, ca, cert, key string) (s *lab.Redis, addr string) {
 	t.Helper()
 	addr = lab.FreeAddr(t)
@@ -87,8 +94,8 @@ func startWithTLS(t *testing.T, ca, cert, key string) (s *lab.Redis, addr string
 		"--tls-ca-cert-file", ca, "--tls-auth-clients", "no"), "rediss://" + addr
 }
 
-// rotate gives all servers the certificate and the password "new", and ends the proxy's connections
-// to the masters.
+// rotate gives all servers the certificate and the password "new", and ends the proxy's
+// connections to the masters.
 func rotate(t *testing.T, upstream *lab.Redis, masters []*lab.Redis, cert, key string) {
 	t.Helper()
 	changes := [][]string{

@@ -34,7 +34,8 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	dir := t.TempDir()
 	if auth {
 		secured = []string{"--requirepass", "server-pw", "--masterauth", "server-pw"}
-		flags = []string{"--upstream-password-file", secretFile(t, dir, "server-pw"), "--sentinel-user", "asker", "--sentinel-password-file",
+		flags = []string{"--upstream-password-file", secretFile(t, dir, "server-pw"), "--sentinel-user", "asker",
+			"--sentinel-password-file",
 			secretFile(t, dir, "sentinel-pw")}
 	}
 	var private *private
@@ -51,7 +52,8 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	at, args = private.port()
 	w.replica = lab.StartRedis(t, slices.Concat(secured, args, []string{"--replicaof", "127.0.0.1", port})...)
 	_, w.successor, _ = strings.Cut(cmp.Or(at, w.replica.Addr), ":")
-	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool { // otherwise the Sentinels notice the replica ten seconds later
+	// otherwise the Sentinels notice the replica ten seconds later
+	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool {
 		c, err := lab.Connect(w.replica.Addr)
 		if err != nil {
 			return false
@@ -101,14 +103,16 @@ func secretFile(t *testing.T, dir, secret string) string {
 func startSentinel(t *testing.T, master string, auth bool, args []string) *lab.Redis {
 	t.Helper()
 	host, port, _ := strings.Cut(master, ":")
-	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port), "sentinel down-after-milliseconds mymaster 2000",
+	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port),
+		"sentinel down-after-milliseconds mymaster 2000",
 		"sentinel failover-timeout mymaster 5000"}
 	for pair := range slices.Chunk(args, 2) {
 		lines = append(lines, strings.TrimPrefix(pair[0], "--")+" "+pair[1])
 	}
 	if auth {
-		lines = append(lines, "sentinel auth-pass mymaster server-pw", "user asker on >sentinel-pw resetchannels &+switch-master -@all "+
-			"+sentinel|master +subscribe +unsubscribe +ping +hello")
+		lines = append(lines, "sentinel auth-pass mymaster server-pw",
+			"user asker on >sentinel-pw resetchannels &+switch-master -@all "+
+				"+sentinel|master +subscribe +unsubscribe +ping +hello")
 	}
 	return lab.StartSentinel(t, lines...)
 }
@@ -303,8 +307,10 @@ func startWorkers(t *testing.T, addr string, stop <-chan struct{}) (workers []*w
 // function for each that reports whether its connection was closed.
 func (w *watched) clientsOfAllKinds(t *testing.T) (closed []func() bool) {
 	for _, send := range []string{
-		lab.Encode("PING"), lab.Encode("SUBSCRIBE", "news"), lab.Encode("BLPOP", "nothing", "0"), lab.Encode("MULTI") + lab.Encode("SET", "a", "1"),
-		lab.Encode("MONITOR"), lab.Encode("LOCK", "held", "60s", "SESSION") + lab.Encode("PING"), lab.Encode("PSUBSCRIBE", "*") + lab.Encode("LOCK", "x", "1s"),
+		lab.Encode("PING"), lab.Encode("SUBSCRIBE", "news"), lab.Encode("BLPOP", "nothing", "0"),
+		lab.Encode("MULTI") + lab.Encode("SET", "a", "1"),
+		lab.Encode("MONITOR"), lab.Encode("LOCK", "held", "60s", "SESSION") + lab.Encode("PING"),
+		lab.Encode("PSUBSCRIBE", "*") + lab.Encode("LOCK", "x", "1s"),
 	} {
 		c := lab.Dial(t, w.Addr)
 		c.Send(send)
@@ -343,5 +349,6 @@ func (w *watched) report(t *testing.T, workers []*worker, start, switched, close
 		written, lost, slowest = written+int(k.written.Load()), lost+k.lost, max(slowest, k.slowest)
 	}
 	t.Logf("%d writes, %d connections lost, no write for %v at most; the Sentinels switched after %v, all other clients were closed %v later",
-		written, lost, slowest.Round(time.Millisecond), switched.Sub(start).Round(time.Millisecond), closed.Sub(switched).Round(time.Millisecond))
+		written, lost, slowest.Round(time.Millisecond), switched.Sub(start).Round(time.Millisecond),
+		closed.Sub(switched).Round(time.Millisecond))
 }

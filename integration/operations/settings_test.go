@@ -16,7 +16,8 @@ func TestMaxClientsRefusesFurtherClients(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1, "--max-clients", "3")
 	var hosts []*lab.Client
-	lab.WaitFor(t, "the first connection free again", lab.Patience, func() bool { // the one that waited for the first lock
+	// the one that waited for the first lock
+	lab.WaitFor(t, "the first connection free again", lab.Patience, func() bool {
 		host := lab.Dial(t, c.Addr)
 		if host.Do("PING") == "+PONG\r\n" {
 			hosts = append(hosts, host)
@@ -72,7 +73,11 @@ func TestUnixSocketsWorkBothWays(t *testing.T) {
 		t.Errorf("SET: got %q", got)
 	}
 	token := ""
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool { token = run("LOCK", "job", "60s"); return lab.TokenOf(lab.Bulk(token)) != "" })
+	lab.WaitFor(t, "first lock", lab.Patience, func() bool {
+		token = run("LOCK", "job",
+			"60s")
+		return lab.TokenOf(lab.Bulk(token)) != ""
+	})
 	if got := run("UNLOCK", "job", token); got != "1" {
 		t.Errorf("UNLOCK: got %q", got)
 	}

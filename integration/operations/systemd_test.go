@@ -77,14 +77,21 @@ func TestReloadDuringStartIsNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	p := lab.Launch(t, "lockproxy", "env", "NOTIFY_SOCKET="+socket, path, "--listen", "127.0.0.1:0", "--upstream", silent.Addr().String(), "--log-format", "json")
-	lab.WaitFor(t, "the first lines", lab.Patience, func() bool { return strings.Contains(p.Log.String(), "one master: ") })
+	p := lab.Launch(t, "lockproxy", "env", "NOTIFY_SOCKET="+socket, path, "--listen", "127.0.0.1:0", "--upstream",
+		silent.Addr().String(), "--log-format", "json")
+	lab.WaitFor(t, "the first lines", lab.Patience, func() bool {
+		return strings.Contains(p.Log.String(),
+			"one master: ")
+	})
 	p.Signal(syscall.SIGHUP)
 	for _, word := range []string{`"msg":"settings reloaded"`, `"msg":"ready"`} {
 		lab.WaitFor(t, word, lab.Patience, func() bool { return strings.Contains(p.Log.String(), word) })
 	}
 	p.Signal(syscall.SIGTERM)
-	lab.WaitFor(t, "the message STOPPING", lab.Patience, func() bool { return strings.Contains(told.String(), "STOPPING=1\n") })
+	lab.WaitFor(t, "the message STOPPING", lab.Patience, func() bool {
+		return strings.Contains(told.String(),
+			"STOPPING=1\n")
+	})
 	if got := told.String(); got != "READY=1\nSTOPPING=1\n" {
 		t.Errorf("systemd got %q", got)
 	}
@@ -101,7 +108,8 @@ func TestSocketActivationUsesSystemdSockets(t *testing.T) {
 	redis := lab.StartRedis(t)
 	activate := func(listen string, file *os.File) (*exec.Cmd, *lab.Output) {
 		out := &lab.Output{}
-		cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`, path, "--listen", listen, "--upstream", redis.Addr, "--log-format", "json")
+		cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`, path, "--listen", listen, "--upstream",
+			redis.Addr, "--log-format", "json")
 		cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{file}, out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -122,7 +130,8 @@ func TestSocketActivationUsesSystemdSockets(t *testing.T) {
 	opened.Close()
 
 	cmd, out := activate(lab.FreeAddr(t), file)
-	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "systemd passes the socket "+opened.Addr().String()+", which listen does not name") {
+	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(),
+		"systemd passes the socket "+opened.Addr().String()+", which listen does not name") {
 		t.Errorf("with a socket of another address: %v\n%s", err, out)
 	}
 	cmd, out = activate(opened.Addr().String(), file)

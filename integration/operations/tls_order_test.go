@@ -45,8 +45,8 @@ func TestOrderBetweenTLSConnections(t *testing.T) {
 	})
 }
 
-// turn lets both clients wait for an element of a list, the second when the upstream has the first,
-// and reports whether the second was served first.
+// turn lets both clients wait for an element of a list, the second when the upstream has the
+// first, and reports whether the second was served first.
 func turn(t *testing.T, upstream *lab.Redis, clients [2]*overTLS) (reversed bool) {
 	t.Helper()
 	for i, c := range clients {

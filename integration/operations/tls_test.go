@@ -19,7 +19,8 @@ func startTLS(t *testing.T, a *authority, name string, args ...string) (s *lab.R
 	cert, key := a.issue(name)
 	addr = lab.FreeAddr(t)
 	_, port, _ := strings.Cut(addr, ":")
-	s = lab.StartRedis(t, append(args, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.ca, "--tls-auth-clients", "yes")...)
+	s = lab.StartRedis(t, append(args, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", a.ca, "--tls-auth-clients", "yes")...)
 	return s, addr
 }
 
@@ -53,7 +54,8 @@ func (p *private) port() (addr string, args []string) {
 	}
 	addr = lab.FreeAddr(p.a.t)
 	_, port, _ := strings.Cut(addr, ":")
-	return addr, []string{"--tls-port", port, "--tls-replication", "yes", "--tls-auth-clients", "yes", "--tls-cert-file", p.cert, "--tls-key-file", p.key,
+	return addr, []string{"--tls-port", port, "--tls-replication", "yes", "--tls-auth-clients", "yes", "--tls-cert-file",
+		p.cert, "--tls-key-file", p.key,
 		"--tls-ca-cert-file", p.a.ca}
 }
 
@@ -74,9 +76,11 @@ func TestTLSToUpstreamAndMasters(t *testing.T) {
 		masters = append(masters, "rediss://"+addr)
 	}
 	cert, key := a.issue("lockproxy")
-	up := []string{"--upstream", "rediss://:pw@" + upstreamAddr + "/5", "--upstream-tls-ca", a.ca, "--upstream-tls-cert", cert, "--upstream-tls-key", key,
+	up := []string{"--upstream", "rediss://:pw@" + upstreamAddr + "/5", "--upstream-tls-ca", a.ca, "--upstream-tls-cert",
+		cert, "--upstream-tls-key", key,
 		"--upstream-tls-server-name", "upstream.test"}
-	down := []string{"--masters", strings.Join(masters, ","), "--masters-tls-ca", a.ca, "--masters-tls-cert", cert, "--masters-tls-key", key,
+	down := []string{"--masters", strings.Join(masters, ","), "--masters-tls-ca", a.ca, "--masters-tls-cert", cert,
+		"--masters-tls-key", key,
 		"--masters-tls-server-name", "masters.test", "--restart-guard", "off"}
 	p := lab.StartProxy(t, slices.Concat(up, down)...)
 	p.WaitVoting(t)
@@ -106,12 +110,18 @@ func TestTLSToUpstreamAndMasters(t *testing.T) {
 		set      string // contained in the reply to SET
 		reason   string // of each master, in the reply to LOCK
 	}{
-		"upstream of another name":     {change(up, "--upstream-tls-server-name", "other.test"), down, "certificate is valid for upstream.test, not other.test", ""},
-		"upstream of an unknown CA":    {change(up, "--upstream-tls-ca", other.ca), down, "certificate signed by unknown authority", ""},
-		"upstream wants a certificate": {drop(up, "--upstream-tls-cert", "--upstream-tls-key"), down, "certificate required", ""},
-		"masters of another name":      {up, change(down, "--masters-tls-server-name", "other.test"), "+OK", "has a certificate for another name"},
-		"masters of an unknown CA":     {up, change(down, "--masters-tls-ca", other.ca), "+OK", "has a certificate of an unknown authority"},
-		"masters want a certificate":   {up, drop(down, "--masters-tls-cert", "--masters-tls-key"), "+OK", "refused TLS: certificate required"},
+		"upstream of another name": {change(up, "--upstream-tls-server-name", "other.test"), down,
+			"certificate is valid for upstream.test, not other.test", ""},
+		"upstream of an unknown CA": {change(up, "--upstream-tls-ca", other.ca), down,
+			"certificate signed by unknown authority", ""},
+		"upstream wants a certificate": {drop(up, "--upstream-tls-cert", "--upstream-tls-key"), down, "certificate required",
+			""},
+		"masters of another name": {up, change(down, "--masters-tls-server-name", "other.test"), "+OK",
+			"has a certificate for another name"},
+		"masters of an unknown CA": {up, change(down, "--masters-tls-ca", other.ca), "+OK",
+			"has a certificate of an unknown authority"},
+		"masters want a certificate": {up, drop(down, "--masters-tls-cert", "--masters-tls-key"), "+OK",
+			"refused TLS: certificate required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,13 +132,14 @@ func TestTLSToUpstreamAndMasters(t *testing.T) {
 	}
 }
 
-// wantTLSFaults checks that the reply to SET contains set, and that LOCK of key names the reason for
-// each master, or is granted if the reason is "". No reply may show an address.
+// wantTLSFaults checks that the reply to SET contains set, and that LOCK of key names the reason
+// for each master, or is granted if the reason is "". No reply may show an address.
 func wantTLSFaults(host *lab.Client, key, set, reason string) {
 	t := host.T
 	t.Helper()
 	var got string
-	if !lab.Poll(lab.Patience, func() bool { got = host.Do("SET", "a", "1"); return strings.Contains(got, set) }) { // a reset may overtake the TLS alert
+	// a reset may overtake the TLS alert
+	if !lab.Poll(lab.Patience, func() bool { got = host.Do("SET", "a", "1"); return strings.Contains(got, set) }) {
 		t.Errorf("SET: got %q, want %q", got, set)
 	}
 	good := func() bool {
@@ -154,7 +165,8 @@ func TestUpstreamAddressFormsWork(t *testing.T) {
 	cert, key := a.issue("localhost", net.IPv4(127, 0, 0, 1))
 	tlsAddr := lab.FreeAddr(t)
 	_, tlsPort, _ := strings.Cut(tlsAddr, ":")
-	s := lab.StartRedis(t, "--requirepass", "pw", "--user", "app", "on", ">app-pw", "~*", "&*", "+@all", "--unixsocket", socket, "--tls-port", tlsPort,
+	s := lab.StartRedis(t, "--requirepass", "pw", "--user", "app", "on", ">app-pw", "~*", "&*", "+@all", "--unixsocket",
+		socket, "--tls-port", tlsPort,
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.ca, "--tls-auth-clients", "no")
 	master := lab.StartRedis(t)
 	pw, appPW := secretFile(t, dir, "pw"), secretFile(t, dir, "app-pw")
@@ -163,17 +175,21 @@ func TestUpstreamAddressFormsWork(t *testing.T) {
 		who   string
 		db    string
 	}{
-		"address":             {[]string{"redis://app:app-pw@" + s.Addr + "/3"}, "app", "3"},
-		"default user":        {[]string{"redis://:pw@" + s.Addr}, "default", "0"},
-		"file":                {[]string{s.Addr, "--upstream-password-file", pw}, "default", "0"},
-		"file, user":          {[]string{"redis://" + s.Addr + "/2", "--upstream-password-file", appPW, "--upstream-user", "app"}, "app", "2"},
-		"Unix socket, file":   {[]string{"unix://" + socket, "--upstream-password-file", appPW, "--upstream-user", "app"}, "app", "0"},
-		"TLS, file, database": {[]string{"rediss://" + tlsAddr + "/4", "--upstream-password-file", pw, "--upstream-tls-ca", a.ca}, "default", "4"},
-		"TLS, by name":        {[]string{"rediss://app:app-pw@localhost:" + tlsPort, "--upstream-tls-ca", a.ca}, "app", "0"},
+		"address":      {[]string{"redis://app:app-pw@" + s.Addr + "/3"}, "app", "3"},
+		"default user": {[]string{"redis://:pw@" + s.Addr}, "default", "0"},
+		"file":         {[]string{s.Addr, "--upstream-password-file", pw}, "default", "0"},
+		"file, user": {[]string{"redis://" + s.Addr + "/2", "--upstream-password-file", appPW, "--upstream-user",
+			"app"}, "app", "2"},
+		"Unix socket, file": {[]string{"unix://" + socket, "--upstream-password-file", appPW, "--upstream-user", "app"},
+			"app", "0"},
+		"TLS, file, database": {[]string{"rediss://" + tlsAddr + "/4", "--upstream-password-file", pw, "--upstream-tls-ca",
+			a.ca}, "default", "4"},
+		"TLS, by name": {[]string{"rediss://app:app-pw@localhost:" + tlsPort, "--upstream-tls-ca", a.ca}, "app", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := lab.StartProxy(t, append([]string{"--masters", master.Addr, "--restart-guard", "off", "--upstream"}, c.flags...)...)
+			p := lab.StartProxy(t, append([]string{"--masters", master.Addr, "--restart-guard", "off", "--upstream"},
+				c.flags...)...)
 			host := lab.Dial(t, p.Addr)
 			host.WantDo(lab.Bulk(c.who), "ACL", "WHOAMI")
 			if got := host.Do("CLIENT", "INFO"); !strings.Contains(got, " db="+c.db+" ") {

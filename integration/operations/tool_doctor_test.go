@@ -64,7 +64,8 @@ func TestDoctorFindsNothing(t *testing.T) {
 	t.Parallel()
 	masters := lab.StartMasters(t, 3)
 	up := lab.StartRedis(t)
-	d := examine(t, 0, "--masters", strings.Join(lab.Addrs(masters), ","), "--upstream", up.Addr, "--master-timeout", "5s")
+	d := examine(t, 0, "--masters", strings.Join(lab.Addrs(masters), ","), "--upstream", up.Addr, "--master-timeout",
+		"5s")
 	if d.Failures > 0 {
 		t.Errorf("failures: %+v", d.Findings)
 	}

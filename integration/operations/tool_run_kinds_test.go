@@ -55,7 +55,8 @@ func TestRunHoldKeepsLockClosed(t *testing.T) {
 	next := launchRun(t, flags, "true")
 	<-next.Done
 	closed := regexp.MustCompile(`job is kept closed for another [0-9.]+s: web1 held it last`)
-	if got, code := next.Log.String(), next.Cmd.ProcessState.ExitCode(); time.Since(start) < hold && (code != 75 || !closed.MatchString(got)) {
+	if got, code := next.Log.String(), next.Cmd.ProcessState.ExitCode(); time.Since(start) < hold &&
+		(code != 75 || !closed.MatchString(got)) {
 		t.Errorf("next run: got %q and exit code %d, want %s and 75", got, code, closed)
 	}
 	finishRun(t, 0, flags+" --wait 1m", "true")

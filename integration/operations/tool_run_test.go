@@ -60,11 +60,13 @@ func TestRunExitCodes(t *testing.T) {
 		args []string
 		says string
 	}{
-		"its own":         {7, []string{"--addr", c.Addr, "--key", "a", "--", "sh", "-c", "exit 7"}, ""},
-		"a signal":        {128 + 15, []string{"--addr", c.Addr, "--key", "b", "--", "sh", "-c", "kill $$"}, ""},
-		"environment":     {0, []string{"--addr", c.Addr, "--key", "c", "--", "sh", "-c", `test "$LOCKPROXY_KEY" = c && test $LOCKPROXY_FENCE -gt 0 && echo "${#LOCKPROXY_TOKEN} long"`}, "57 long"},
-		"taken":           {75, []string{"--addr", c.Addr, "--key", "taken", "--", "true"}, "taken is taken"},
-		"taken for long":  {75, []string{"--addr", c.Addr, "--key", "taken", "--wait", "600ms", "--", "true"}, "taken is taken"},
+		"its own":  {7, []string{"--addr", c.Addr, "--key", "a", "--", "sh", "-c", "exit 7"}, ""},
+		"a signal": {128 + 15, []string{"--addr", c.Addr, "--key", "b", "--", "sh", "-c", "kill $$"}, ""},
+		"environment": {0, []string{"--addr", c.Addr, "--key", "c", "--", "sh", "-c",
+			`test "$LOCKPROXY_KEY" = c && test $LOCKPROXY_FENCE -gt 0 && echo "${#LOCKPROXY_TOKEN} long"`}, "57 long"},
+		"taken": {75, []string{"--addr", c.Addr, "--key", "taken", "--", "true"}, "taken is taken"},
+		"taken for long": {75, []string{"--addr", c.Addr, "--key", "taken", "--wait", "600ms", "--", "true"},
+			"taken is taken"},
 		"no key":          {64, []string{"--addr", c.Addr, "--", "true"}, "needs --key"},
 		"no command":      {64, []string{"--addr", c.Addr, "--key", "d"}, "needs --key and a command"},
 		"ttl too long":    {64, []string{"--addr", c.Addr, "--key", "d", "--ttl", "10h", "--", "true"}, "exceeds max-ttl"},
@@ -73,13 +75,16 @@ func TestRunExitCodes(t *testing.T) {
 		"nobody there":    {69, []string{"--addr", "127.0.0.1:1", "--key", "d", "--", "true"}, "connection refused"},
 		"the second of 2": {0, []string{"--addr", "127.0.0.1:1," + c.Addr, "--key", "e", "--", "true"}, ""},
 		"no password":     {77, []string{"--addr", protected.Addr, "--key", "f", "--", "true"}, "NOAUTH"},
-		"wrong password":  {77, []string{"--addr", "redis://:wrong@" + protected.Addr, "--key", "f", "--", "true"}, "WRONGPASS"},
-		"a password":      {0, []string{"--addr", protected.Addr, "--password-file", secret, "--key", "f", "--", "true"}, ""},
+		"wrong password": {77, []string{"--addr", "redis://:wrong@" + protected.Addr, "--key", "f", "--", "true"},
+			"WRONGPASS"},
+		"a password": {0, []string{"--addr", protected.Addr, "--password-file", secret, "--key", "f", "--", "true"},
+			""},
 		"no such command": {127, []string{"--addr", c.Addr, "--key", "g", "--", "/nonsense"}, "no such command"},
 		"no program":      {126, []string{"--addr", c.Addr, "--key", "g", "--", plain}, "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := lab.FinishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got, test.says) {
+			if got := lab.FinishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got,
+				test.says) {
 				t.Errorf("got %q, want %q", got, test.says)
 			}
 		})
@@ -97,7 +102,8 @@ func TestRunsTakeTurns(t *testing.T) {
 	script := `echo begin >>"` + notes + `"; sleep 0.3; echo end >>"` + notes + `"`
 	var all []*lab.Process
 	for range 3 {
-		all = append(all, lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "30s", "--wait", "20s", "--", "sh", "-c", script))
+		all = append(all, lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "30s", "--wait", "20s", "--",
+			"sh", "-c", script))
 	}
 	for _, p := range all {
 		lab.WantExit(t, p, 0)
@@ -112,7 +118,8 @@ func TestRunsTakeTurns(t *testing.T) {
 func TestRunForwardsSignals(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
-	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c",
+		`trap 'echo hup' HUP; `+stubborn)
 	waitWritten(t, p, "begun")
 	p.Signal(syscall.SIGHUP)
 	waitWritten(t, p, "hup")
@@ -136,7 +143,8 @@ func TestRunPassesIgnoredSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := lab.Launch(t, "lockproxy-run", "sh", "-c", `trap '' HUP INT; exec "$0" "$@"`, path, "run", "--addr", c.Addr, "--key", "job", "--", "sh", "-c", stubborn)
+	p := lab.Launch(t, "lockproxy-run", "sh", "-c", `trap '' HUP INT; exec "$0" "$@"`, path, "run", "--addr", c.Addr,
+		"--key", "job", "--", "sh", "-c", stubborn)
 	waitWritten(t, p, "begun")
 	p.Signal(syscall.SIGHUP)
 	p.Signal(syscall.SIGINT)
@@ -159,7 +167,8 @@ func TestRunStopsCommandBeforeItsLockRunsOut(t *testing.T) {
 			c := lab.StartCluster(t, 3)
 			other := c.Another(t)
 			// The grace of 3s begins when a third of the ttl is left: in full it would outlast the lock.
-			p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
+			p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s",
+				"--", "sh", "-c", stubborn)
 			waitWritten(t, p, "begun")
 			starvation, start := lab.WatchStarvation(t, p), time.Now()
 			fault(c.Proxy)
@@ -168,7 +177,8 @@ func TestRunStopsCommandBeforeItsLockRunsOut(t *testing.T) {
 			pid := regexp.MustCompile(`pid (\d+) begun`).FindStringSubmatch(p.Log.String())[1]
 			next := desk.Later("LOCK", "job", "60s", "WAIT", "0")
 			lab.WantToken(t, "LOCK after the run's lock", next)
-			// It gets KILL at the end of the validity: a hundredth of the ttl before the masters free the lock.
+			// It gets KILL at the end of the validity: a hundredth of the ttl before the masters free the
+			// lock.
 			running, starved := !hasEnded(pid) && !isKilled(pid), starvation.Longest(start, time.Now())
 			if running && starved < 50*time.Millisecond {
 				t.Errorf("the command was running when its lock had run out; run waited %v for a processor", starved)
@@ -185,7 +195,8 @@ func TestRunStopsCommandBeforeItsLockRunsOut(t *testing.T) {
 func TestRunStopsCommandWhenLockIsReleased(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
-	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s",
+		"--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
 	waitWritten(t, p, "begun")
 	child := strings.Fields(p.Log.String())[1]
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
@@ -227,7 +238,8 @@ func isKilled(pid string) bool {
 func TestRunDiesWithItsCommand(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
-	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c",
+		"echo pid $$ begun; while :; do sleep 0.1; done")
 	waitWritten(t, p, "begun")
 	pid := strings.Fields(p.Log.String())[1]
 	_ = syscall.Kill(p.Cmd.Process.Pid, syscall.SIGKILL)

@@ -48,14 +48,17 @@ func TestStatusShowsDeployment(t *testing.T) {
 	lab.WantHolders(t, c.Masters, "job\x1b[2J", 3)
 	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting")
 	l := lookAt(t, 0, c.Addr)
-	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" || l.Info["connected_clients"] != "2" {
+	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" ||
+		l.Info["connected_clients"] != "2" {
 		t.Errorf("healthy deployment: got %+v", l)
 	}
-	if len(l.Locks) != 1 || l.Locks[0].Key != "job\x1b[2J" || l.Locks[0].Owner != "me@here" || l.Locks[0].Held != 3 || l.Locks[0].Fence == 0 {
+	if len(l.Locks) != 1 || l.Locks[0].Key != "job\x1b[2J" || l.Locks[0].Owner != "me@here" || l.Locks[0].Held != 3 ||
+		l.Locks[0].Fence == 0 {
 		t.Errorf("got locks %+v", l.Locks)
 	}
 	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
-	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", `job\x1b[2J`, "3 of 3", "me@here"} {
+	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", `job\x1b[2J`, "3 of 3",
+		"me@here"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got no %q in\n%s", want, text)
 		}
@@ -65,7 +68,10 @@ func TestStatusShowsDeployment(t *testing.T) {
 	}
 
 	c.Masters[0].Kill()
-	lab.WaitFor(t, "a master reported as down", lab.Patience, func() bool { return lookAt(t, 0, c.Addr).Masters[0].State == "down" })
+	lab.WaitFor(t, "a master reported as down", lab.Patience, func() bool {
+		return lookAt(t, 0,
+			c.Addr).Masters[0].State == "down"
+	})
 	c.Masters[1].Kill()
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
 		return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM")
@@ -92,7 +98,8 @@ func TestStatusWorksWithFewRights(t *testing.T) {
 	if l := lookAt(t, 0, addr); !l.Upstream.OK || !strings.Contains(l.LocksError, "NOPERM") {
 		t.Errorf("without admin-commands: got %+v", l)
 	}
-	if text := lab.FinishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") || strings.Contains(text, "secret") {
+	if text := lab.FinishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") ||
+		strings.Contains(text, "secret") {
 		t.Errorf("without a password: got %s", text)
 	}
 	lab.FinishTool(t, 69, "status", "--addr", "127.0.0.1:1")
@@ -111,8 +118,12 @@ func TestHealthReportsStateByExitCode(t *testing.T) {
 	c.Masters[1].Kill()
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
-	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM") })
-	if text := lab.FinishTool(t, 1, "health", "--ready=locks", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
+	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
+		return strings.Contains(host.Do("LOCK", "a",
+			"60s"), "NOQUORUM")
+	})
+	if text := lab.FinishTool(t, 1, "health", "--ready=locks", "--addr", addr); !strings.Contains(text,
+		"majority of the 3 masters") {
 		t.Errorf("got %s", text)
 	}
 	host.WantDo("+OK\r\n", "SET", "a", "b")
@@ -138,7 +149,8 @@ func TestStatusWorksWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	masters, gone := lab.StartMasters(t, 3), lab.FreeAddr(t)
 	socket := filepath.Join(t.TempDir(), "proxy.sock")
-	p := lab.StartProxy(t, "--listen", "127.0.0.1:0,unix://"+socket, "--upstream", gone, "--masters", strings.Join(lab.Addrs(masters), ","), "--restart-guard", "off")
+	p := lab.StartProxy(t, "--listen", "127.0.0.1:0,unix://"+socket, "--upstream", gone, "--masters",
+		strings.Join(lab.Addrs(masters), ","), "--restart-guard", "off")
 	const notSaid = "-NOAUTH the upstream has not said yet whether it wants a password: connection refused\r\n"
 	lab.Dial(t, p.Addr).WantDo(notSaid, "LOCK", "job", "60s")
 	lab.Dial(t, p.Addr).WantDo(notSaid, "LOCKPROXY", "MASTERS")
@@ -150,13 +162,16 @@ func TestStatusWorksWithoutUpstream(t *testing.T) {
 		addr := append([]string{"--addr", "unix://" + socket}, more...)
 		lab.WaitFor(t, "three masters that vote", lab.Patience, func() bool {
 			l := lookAt(t, 0, "unix://"+socket, more...)
-			return len(l.Masters) == 3 && l.Majority && !l.Upstream.OK && strings.Contains(l.Upstream.Error, "connection refused") && l.LocksError == ""
+			return len(l.Masters) == 3 && l.Majority && !l.Upstream.OK &&
+				strings.Contains(l.Upstream.Error, "connection refused") && l.LocksError == ""
 		})
 		lab.FinishTool(t, 0, append([]string{"health"}, addr...)...)
-		if text := lab.FinishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text, "connection refused") {
+		if text := lab.FinishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text,
+			"connection refused") {
 			t.Errorf("%q: got %s", more, text)
 		}
-		lab.FinishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // locks do need the password
+		// locks do need the password
+		lab.FinishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...)
 	}
 	lab.FinishTool(t, 69, "status", "--addr", p.Addr) // the user does not matter
 	lab.FinishTool(t, 69, "health", "--ready", "--addr", p.Addr)
@@ -168,7 +183,8 @@ func TestStatusWorksWithoutUpstream(t *testing.T) {
 	defer local.Close()
 	local.SetDeadline(time.Now().Add(lab.Patience))
 	replies := bufio.NewReader(local)
-	for command, want := range map[string]string{"LOCKPROXY HELP": "*", "LOCKPROXY INFO": "$", "LOCKPROXY MASTERS": "*3\r\n", "LOCKPROXY LOCKS 0": "*2\r\n",
+	for command, want := range map[string]string{"LOCKPROXY HELP": "*", "LOCKPROXY INFO": "$",
+		"LOCKPROXY MASTERS": "*3\r\n", "LOCKPROXY LOCKS 0": "*2\r\n",
 		"LOCKPROXY RELEASE job": ":0\r\n", "LOCKPROXY ADMIT " + masters[0].Addr: "+OK\r\n", "LOCK job 60s": notSaid} {
 		io.WriteString(local, lab.Encode(strings.Fields(command)...))
 		if got, err := lab.ReadFrame(replies); err != nil || !strings.HasPrefix(got, want) {
@@ -186,7 +202,8 @@ func TestHealthAtMaxClientsIsNotReady(t *testing.T) {
 	})
 	lab.FinishTool(t, 0, "health", "--addr", c.Addr)
 	for _, addr := range []string{c.Addr, "redis://:secret@" + c.Addr} {
-		if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "max number of clients reached") {
+		if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text,
+			"max number of clients reached") {
 			t.Errorf("got %s", text)
 		}
 	}
@@ -196,18 +213,21 @@ func TestBenchMeasures(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for _, more := range [][]string{nil, {"--shared"}} {
-		text := lab.FinishTool(t, 0, append([]string{"bench", "--json", "--addr", c.Addr, "--duration", "300ms", "--clients", "4"}, more...)...)
+		text := lab.FinishTool(t, 0, append([]string{"bench", "--json", "--addr", c.Addr, "--duration", "300ms", "--clients",
+			"4"}, more...)...)
 		var got struct {
 			Pairs  int
 			Rate   float64 `json:"pairs_per_second"`
 			Lock   map[string]int
 			Errors map[string]int
 		}
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Pairs < 1 || got.Rate <= 0 || got.Lock["p50_us"] <= 0 || got.Lock["max_us"] < got.Lock["p50_us"] {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Pairs < 1 || got.Rate <= 0 ||
+			got.Lock["p50_us"] <= 0 || got.Lock["max_us"] < got.Lock["p50_us"] {
 			t.Errorf("bench %q: %v in %s", more, err, text)
 		}
 	}
-	if text := lab.FinishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients", "1"); !strings.Contains(text, "pairs a second") {
+	if text := lab.FinishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients",
+		"1"); !strings.Contains(text, "pairs a second") {
 		t.Errorf("got %s", text)
 	}
 	lab.FinishTool(t, 64, "bench", "--clients", "100000")

@@ -66,30 +66,38 @@ func TestWhyAddsUpProxies(t *testing.T) {
 	wait(c.Addr, "w3", near, 2, "SHARED")
 
 	r := why(t, 0, c.Addr, "job", "--proxies", page)
-	if r.Mode != "exclusive" || r.Owner != "first" || r.Held != 5 || !r.Quorum || r.Granted != 50_000 || r.TTL > 50_000 || r.TTL <= 0 {
+	if r.Mode != "exclusive" || r.Owner != "first" || r.Held != 5 || !r.Quorum || r.Granted != 50_000 || r.TTL > 50_000 ||
+		r.TTL <= 0 {
 		t.Errorf("got holder %+v", r.Why)
 	}
 	if r.Since == 0 || !strings.HasSuffix(r.Proxy, " "+second.Addr) || !strings.Contains(r.Client, ":") {
 		t.Errorf("got since %d, proxy %q, client %q; want those of the second proxy", r.Since, r.Proxy, r.Client)
 	}
-	if len(r.Voters) != 5 || slices.ContainsFunc(r.Voters, func(m stat.WhyMaster) bool { return !m.Holds || !m.Answered || m.TTL <= 0 }) {
+	if len(r.Voters) != 5 || slices.ContainsFunc(r.Voters, func(m stat.WhyMaster) bool {
+		return !m.Holds || !m.Answered ||
+			m.TTL <= 0
+	}) {
 		t.Errorf("got voters %+v", r.Voters)
 	}
-	if a, b := r.labels(c.Addr), r.labels(second.Addr); !slices.Equal(a, []string{"w1", "w3"}) || !slices.Equal(b, []string{"w2"}) || r.Waiting != 3 {
+	if a, b := r.labels(c.Addr), r.labels(second.Addr); !slices.Equal(a, []string{"w1", "w3"}) ||
+		!slices.Equal(b, []string{"w2"}) || r.Waiting != 3 {
 		t.Errorf("got waiters %+v", r.Waiters)
 	}
 	for _, w := range r.Waiters {
-		if want := map[string]int{"w1": 1, "w2": 1, "w3": 2}[w.Label]; w.Place != want || !strings.HasPrefix(w.Address, "127.0.0.1:") {
+		if want := map[string]int{"w1": 1, "w2": 1, "w3": 2}[w.Label]; w.Place != want ||
+			!strings.HasPrefix(w.Address, "127.0.0.1:") {
 			t.Errorf("got waiter %+v, want place %d", w, want)
 		}
 	}
 	list := lab.Elements(near.Do("LOCKPROXY", "WAITERS", "job"))
-	if len(list) != 2 || lab.MapOf(list[0])["label"] != "w1" || lab.MapOf(list[1])["label"] != "w3" || lab.MapOf(list[1])["mode"] != "shared" ||
+	if len(list) != 2 || lab.MapOf(list[0])["label"] != "w1" || lab.MapOf(list[1])["label"] != "w3" ||
+		lab.MapOf(list[1])["mode"] != "shared" ||
 		lab.MapOf(list[0])["address"] == "" || lab.MapOf(list[0])["age_ms"] == "" {
 		t.Errorf("LOCKPROXY WAITERS: got %q", list)
 	}
 	text := lab.FinishTool(t, 0, "why", "--addr", c.Addr, "--proxies", page, "job")
-	wantText(t, text, "job is held by first at "+r.Client, "granted by", second.Addr, "5 of 5 masters", "3 waiting", "w1", "w2", "w3", c.Masters[4].Addr+" has it")
+	wantText(t, text, "job is held by first at "+r.Client, "granted by", second.Addr, "5 of 5 masters", "3 waiting", "w1",
+		"w2", "w3", c.Masters[4].Addr+" has it")
 
 	alone := why(t, 0, c.Addr, "job")
 	if alone.Since != 0 || alone.Proxy != "" || alone.Waiting != 2 {
@@ -112,7 +120,8 @@ func TestWhyWithFewRights(t *testing.T) {
 	if r.Owner != "me" || r.Held != 3 || !strings.Contains(r.Proxies[0].Limited, "admin-commands") {
 		t.Errorf("got %+v", r)
 	}
-	if got := host.Do("LOCKPROXY", "WAITERS", "job"); !strings.HasPrefix(got, "-NOPERM LOCKPROXY WAITERS needs admin-commands") {
+	if got := host.Do("LOCKPROXY", "WAITERS", "job"); !strings.HasPrefix(got,
+		"-NOPERM LOCKPROXY WAITERS needs admin-commands") {
 		t.Errorf("got %q", got)
 	}
 	lab.FinishTool(t, 64, "why", "--addr", c.Addr)
@@ -130,24 +139,30 @@ func TestMinorityShowsHolder(t *testing.T) {
 	lab.WantHolders(t, o.Masters, "job", 3)
 	o.Masters[0].Kill()
 	o.Masters[1].Kill()
-	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM") })
+	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
+		return strings.Contains(host.Do("LOCK",
+			"other", "60s"), "NOQUORUM")
+	})
 	host.WantDo("+OK\r\n", "SET", "a", "b")
 	lab.FinishTool(t, 0, "health", "--ready", "--addr", addr)
 	lab.FinishTool(t, 1, "health", "--ready=locks", "--addr", addr)
 
 	info := host.Do("LOCKINFO", "job")
-	wantText(t, info, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ", "; seen on 1 of 3: exclusive, fence ", ", owner me, ", "ms left\r\n")
+	wantText(t, info, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ", "; seen on 1 of 3: exclusive, fence ",
+		", owner me, ", "ms left\r\n")
 	if got := host.Do("LOCKINFO", "nothing"); strings.Contains(got, "seen on") || !strings.HasPrefix(got, "-NOQUORUM") {
 		t.Errorf("nothing: got %q", got)
 	}
 	r := why(t, 1, addr, "job")
-	if r.Quorum || r.Seen != 1 || r.Masters != 3 || r.Held != 1 || r.Owner != "me" || r.Since == 0 || !strings.HasPrefix(r.Error, "NOQUORUM 1 of 3") {
+	if r.Quorum || r.Seen != 1 || r.Masters != 3 || r.Held != 1 || r.Owner != "me" || r.Since == 0 ||
+		!strings.HasPrefix(r.Error, "NOQUORUM 1 of 3") {
 		t.Errorf("got %+v", r.Why)
 	}
 	if v := r.Voters; v[0].Answered || v[0].Error == "" || v[2].Master != o.Masters[2].Addr || !v[2].Holds {
 		t.Errorf("got voters %+v", v)
 	}
-	wantText(t, lab.FinishTool(t, 1, "why", "--addr", addr, "job"), "seen on 1 of 3 masters", o.Masters[0].Addr+" did not answer: ", o.Masters[2].Addr+" has it")
+	wantText(t, lab.FinishTool(t, 1, "why", "--addr", addr, "job"), "seen on 1 of 3 masters",
+		o.Masters[0].Addr+" did not answer: ", o.Masters[2].Addr+" has it")
 	var code int
 	var text string
 	lab.Poll(lab.Patience, func() bool { // on a busy machine the master may be silent for a while
@@ -157,7 +172,8 @@ func TestMinorityShowsHolder(t *testing.T) {
 	if code != 200 {
 		t.Errorf("/locks: got %d %s", code, text)
 	}
-	wantText(t, text, `"key":"job"`, `"held":1,`, `"quorum":false,"error":"NOQUORUM 1 of 3 masters can vote`, `"seen":1,"masters":3`)
+	wantText(t, text, `"key":"job"`, `"held":1,`, `"quorum":false,"error":"NOQUORUM 1 of 3 masters can vote`,
+		`"seen":1,"masters":3`)
 	if got := host.Do("LOCKPROXY", "LOCKS", "0"); !strings.HasPrefix(got, "-NOQUORUM") {
 		t.Errorf("LOCKPROXY LOCKS: got %q", got)
 	}
@@ -178,17 +194,20 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	c.Masters[1].Do(t, "PEXPIRE", "lock:job", "50000")
 	host.WantDo("$-1\r\n", "LOCK", "job", "60s")
 	m := lab.MapOf(host.Do("LOCKINFO", "job"))
-	if m["mode"] != "foreign" || m["type"] != "hash" || m["held"] != "2" || m["masters"] != "3" || m["holders"] != "0" || m["fence"] != "0" {
+	if m["mode"] != "foreign" || m["type"] != "hash" || m["held"] != "2" || m["masters"] != "3" || m["holders"] != "0" ||
+		m["fence"] != "0" {
 		t.Errorf("LOCKINFO: got %v", m)
 	}
 	if ttl := lab.Number(t, m["ttl"]); ttl <= 0 || ttl > 50_000 { // then two of three can grant
 		t.Errorf("LOCKINFO: got ttl %d, want that of the second master", ttl)
 	}
 	r := why(t, 0, c.Addr, "job")
-	if r.Mode != "foreign" || r.Type != "hash" || r.Held != 2 || r.Voters[0].TTL != -1 || r.Voters[2].Holds || r.Holders != 0 {
+	if r.Mode != "foreign" || r.Type != "hash" || r.Held != 2 || r.Voters[0].TTL != -1 || r.Voters[2].Holds ||
+		r.Holders != 0 {
 		t.Errorf("got %+v", r.Why)
 	}
-	wantText(t, lab.FinishTool(t, 0, "why", "--addr", c.Addr, "job"), "job is not a lock: a key of type hash", "lock:job is a key of type hash that another program wrote on 2 masters")
+	wantText(t, lab.FinishTool(t, 0, "why", "--addr", c.Addr, "job"), "job is not a lock: a key of type hash",
+		"lock:job is a key of type hash that another program wrote on 2 masters")
 	c.Masters[0].Do(t, "DEL", "lock:job")
 	host.WantToken("LOCK", "job", "60s")
 }
@@ -204,13 +223,19 @@ func TestWhyWithoutAgreement(t *testing.T) {
 	c.Masters[1].Do(t, "SET", "lock:a job", "stray")
 	c.Masters[4].Kill()
 	host.WantDo("$-1\r\n", "LOCK", "a job", "60s")
-	lab.WaitFor(t, "a master that is down", lab.Patience, func() bool { return strings.HasPrefix(host.Do("LOCKINFO", "a job"), "-NOQUORUM") })
-	wantText(t, host.Do("LOCKINFO", "a job"), "-NOQUORUM 4 of 5 masters can vote, but no majority agrees: ", "; seen on 2 of 5: exclusive, fence 0, ")
+	lab.WaitFor(t, "a master that is down", lab.Patience, func() bool {
+		return strings.HasPrefix(host.Do("LOCKINFO",
+			"a job"), "-NOQUORUM")
+	})
+	wantText(t, host.Do("LOCKINFO", "a job"), "-NOQUORUM 4 of 5 masters can vote, but no majority agrees: ",
+		"; seen on 2 of 5: exclusive, fence 0, ")
 	r := why(t, 0, c.Addr, "a job")
 	if !r.Quorum || !r.Blocked || r.Seen != 4 || r.Held != 2 || !strings.HasPrefix(r.Error, "NOQUORUM 4 of 5") {
 		t.Errorf("got %+v", r.Why)
 	}
-	wantText(t, lab.FinishTool(t, 0, "why", "--addr", c.Addr, "a job"), "a job may be held by", ", seen on 2 of 5 masters", "LOCK cannot have it now: it needs 3 of the 5 masters, and 2 are free", "LOCKPROXY RELEASE 'a job'")
+	wantText(t, lab.FinishTool(t, 0, "why", "--addr", c.Addr, "a job"), "a job may be held by",
+		", seen on 2 of 5 masters", "LOCK cannot have it now: it needs 3 of the 5 masters, and 2 are free",
+		"LOCKPROXY RELEASE 'a job'")
 	host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "a job")
 
 	c.Masters[0].Do(t, "SET", "lock:a job", "a")
@@ -233,7 +258,8 @@ func TestWhyNamesDisagreement(t *testing.T) {
 	c, d := lab.StartCluster(t, 3, "--admin-commands", "on"), lab.StartCluster(t, 3, "--admin-commands", "on")
 	lab.Dial(t, c.Addr).WantToken("LOCK", "job", "60s", "OWNER", "me")
 	text := lab.FinishTool(t, 0, "why", "--addr", c.Addr+","+d.Addr, "job")
-	wantText(t, text, "but the proxies disagree about the holder, or it has just changed: "+c.Addr+": held by me, fence ", "; "+d.Addr+": not held\n",
+	wantText(t, text, "but the proxies disagree about the holder, or it has just changed: "+c.Addr+": held by me, fence ",
+		"; "+d.Addr+": not held\n",
 		"but the proxies disagree about the masters: "+c.Addr+": asks 127.0.0.1:", "; "+d.Addr+": asks 127.0.0.1:")
 }
 

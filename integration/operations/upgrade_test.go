@@ -20,7 +20,8 @@ func startMixed(t *testing.T, maxTTL time.Duration) (l *lab.Lab, before, now *la
 	if path == "" {
 		t.Skip("INTEGRATION_OLD names no build of an older version")
 	}
-	l = lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()), "--admin-commands", "on"}})
+	l = lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()),
+		"--admin-commands", "on"}})
 	before = lab.Dial(t, l.StartProxyOf(t, path).Addr)
 	lab.WaitAllVote(t, l, before)
 	token := before.Lock("running", fmt.Sprint(maxTTL.Milliseconds()))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Ports for servers lie below the range of outgoing connections: otherwise a connection could sit on
-// the port of a killed server, or even connect to itself there.
+// Ports for servers lie below the range of outgoing connections: otherwise a connection could sit
+// on the port of a killed server, or even connect to itself there.
 const (
 	firstPort  = 11000
 	blockPorts = 250

@@ -60,8 +60,8 @@ func Program(t testing.TB) string {
 	return ""
 }
 
-// Start starts a server that listens on a Unix socket alone, and waits until it answers. args go to
-// its command line.
+// Start starts a server that listens on a Unix socket alone, and waits until it answers. args go
+// to its command line.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{Network: "unix", program: Program(t), dir: workDir(t)}

@@ -25,8 +25,8 @@ func ask(t *testing.T, s *Server, command string) string {
 	return line
 }
 
-// A server answers as soon as it is there, restarts at its address, and ends with its test, also if
-// that has stopped it.
+// A server answers as soon as it is there, restarts at its address, and ends with its test, also
+// if that has stopped it.
 func TestServers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *Server{"socket": Start, "port": StartTCP} {
 		var s *Server

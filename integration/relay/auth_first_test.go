@@ -19,8 +19,8 @@ type authFirst struct {
 	server     *lab.Redis
 }
 
-// authFirstUpstreams starts the substitute in front of a redis-server and, if one is installed that
-// checks in this order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
+// authFirstUpstreams starts the substitute in front of a redis-server and, if one is installed
+// that checks in this order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
 func authFirstUpstreams(t *testing.T, args ...string) []authFirst {
 	t.Helper()
 	redis := lab.StartRedis(t, args...)
@@ -55,28 +55,43 @@ const unknownNope = "-ERR unknown command 'nope', with args beginning with: \r\n
 
 func TestStandInAnswersAsValkey(t *testing.T) {
 	t.Parallel()
-	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret", "--user", "few", "on", ">few", "-@all", "+get", "~*") {
+	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret", "--user", "few", "on", ">few", "-@all",
+		"+get", "~*") {
 		nope, auth, reset, ping := lab.Encode("nope"), lab.Encode("AUTH", "secret"), lab.Encode("RESET"), lab.Encode("PING")
 		ok, resetOK := "+OK\r\n", "+RESET\r\n"
 		for name, steps := range map[string][]step{
-			"unknown":         {{nope, noAuth}, {"nope\r\n", noAuth}, {auth, ok}, {nope, unknownNope}, {reset, resetOK}, {nope, noAuth}},
-			"arguments":       {{lab.Encode("GET"), noAuth}, {auth, ok}, {lab.Encode("GET"), "-ERR wrong number of arguments for 'get' command\r\n"}},
-			"subcommand":      {{lab.Encode("CLIENT", "nope"), noAuth}, {lab.Encode("MODULE", "LOAD", "x"), noAuth}},
-			"exempt":          {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"}, {lab.Encode("HELLO"), "any"}, {lab.Encode("RESET", "x"), "-ERR wrong number of arguments for 'reset' command\r\n"}},
-			"EXEC":            {{lab.Encode("EXEC"), "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n"}, {lab.Encode("MULTI"), noAuth}},
-			"known":           {{ping, noAuth}, {lab.Encode("SUBSCRIBE", "a", "b"), noAuth}, {ping, noAuth}},
-			"wrong password":  {{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}, {nope, noAuth}},
-			"empty":           {{"*0\r\n\r\n" + nope, noAuth}, {auth + "\r\n" + nope, ok}, {"", unknownNope}},
-			"no rights":       {{lab.Encode("AUTH", "few", "few"), ok}, {nope, unknownNope}, {lab.Encode("GET", "none"), lab.Null2}, {lab.Encode("RESET"), resetOK}, {nope, noAuth}},
-			"HELLO AUTH":      {{lab.Encode("HELLO", "2", "AUTH", "default", "secret"), "any"}, {nope, unknownNope}},
-			"transaction":     {{auth, ok}, {lab.Encode("MULTI"), ok}, {nope, unknownNope}, {reset, resetOK}, {nope, noAuth}},
-			"subscribed":      {{auth, ok}, {lab.Encode("SUBSCRIBE", "a", "b"), "any"}, {"", "any"}, {nope, unknownNope}, {reset, resetOK}, {nope, noAuth}},
-			"replies off":     {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "OFF") + nope + ping + reset, resetOK}, {nope, noAuth}},
-			"RESET skipped":   {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "SKIP") + reset + nope, noAuth}, {auth, ok}, {nope, unknownNope}},
-			"RESET twice":     {{auth + reset + reset + auth + reset + nope, ok}, {"", resetOK}, {"", resetOK}, {"", ok}, {"", resetOK}, {"", noAuth}},
-			"RESET refused":   {{auth, ok}, {lab.Encode("RESET", "x"), "-ERR wrong number of arguments for 'reset' command\r\n"}, {nope, unknownNope}},
-			"RESET, MONITOR":  {{auth, ok}, {lab.Encode("MONITOR"), ok}, {reset, "any"}},
-			"a large value":   {{auth, ok}, {lab.Encode("SET", "large", strings.Repeat("x", 300_000)), ok}, {lab.Encode("GET", "large"), lab.Bulk(strings.Repeat("x", 300_000))}},
+			"unknown": {{nope, noAuth}, {"nope\r\n", noAuth}, {auth, ok}, {nope, unknownNope}, {reset, resetOK},
+				{nope, noAuth}},
+			"arguments": {{lab.Encode("GET"), noAuth}, {auth, ok}, {lab.Encode("GET"),
+				"-ERR wrong number of arguments for 'get' command\r\n"}},
+			"subcommand": {{lab.Encode("CLIENT", "nope"), noAuth}, {lab.Encode("MODULE", "LOAD", "x"), noAuth}},
+			"exempt": {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"},
+				{lab.Encode("HELLO"), "any"}, {lab.Encode("RESET", "x"),
+					"-ERR wrong number of arguments for 'reset' command\r\n"}},
+			"EXEC": {{lab.Encode("EXEC"),
+				"-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n"},
+				{lab.Encode("MULTI"), noAuth}},
+			"known": {{ping, noAuth}, {lab.Encode("SUBSCRIBE", "a", "b"), noAuth}, {ping, noAuth}},
+			"wrong password": {{lab.Encode("AUTH", "wrong"),
+				"-WRONGPASS invalid username-password pair or user is disabled.\r\n"}, {nope, noAuth}},
+			"empty": {{"*0\r\n\r\n" + nope, noAuth}, {auth + "\r\n" + nope, ok}, {"", unknownNope}},
+			"no rights": {{lab.Encode("AUTH", "few", "few"), ok}, {nope, unknownNope},
+				{lab.Encode("GET", "none"), lab.Null2}, {lab.Encode("RESET"), resetOK}, {nope, noAuth}},
+			"HELLO AUTH":  {{lab.Encode("HELLO", "2", "AUTH", "default", "secret"), "any"}, {nope, unknownNope}},
+			"transaction": {{auth, ok}, {lab.Encode("MULTI"), ok}, {nope, unknownNope}, {reset, resetOK}, {nope, noAuth}},
+			"subscribed": {{auth, ok}, {lab.Encode("SUBSCRIBE", "a", "b"), "any"}, {"", "any"}, {nope, unknownNope},
+				{reset, resetOK}, {nope, noAuth}},
+			"replies off": {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "OFF") + nope + ping + reset, resetOK},
+				{nope, noAuth}},
+			"RESET skipped": {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "SKIP") + reset + nope, noAuth}, {auth, ok},
+				{nope, unknownNope}},
+			"RESET twice": {{auth + reset + reset + auth + reset + nope, ok}, {"", resetOK}, {"", resetOK}, {"", ok},
+				{"", resetOK}, {"", noAuth}},
+			"RESET refused": {{auth, ok}, {lab.Encode("RESET", "x"),
+				"-ERR wrong number of arguments for 'reset' command\r\n"}, {nope, unknownNope}},
+			"RESET, MONITOR": {{auth, ok}, {lab.Encode("MONITOR"), ok}, {reset, "any"}},
+			"a large value": {{auth, ok}, {lab.Encode("SET", "large", strings.Repeat("x", 300_000)), ok},
+				{lab.Encode("GET", "large"), lab.Bulk(strings.Repeat("x", 300_000))}},
 			"ends with QUIT":  {{nope, noAuth}, {lab.Encode("QUIT"), ok}},
 			"QUIT, logged in": {{auth, ok}, {lab.Encode("QUIT"), ok}},
 		} {

@@ -19,14 +19,18 @@ func TestNoLockWithoutAuth(t *testing.T) {
 	c := lab.StartProtected(t)
 	token := "0000000000000001:" + strings.Repeat("0", 40)
 	for name, steps := range map[string][]step{
-		"not at all": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("UNLOCK", "job", token), noAuth}, {lab.Encode("GET", "a"), noAuth}},
+		"not at all": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("UNLOCK", "job", token), noAuth},
+			{lab.Encode("GET", "a"), noAuth}},
 		"arguments come first": {{lab.Encode("LOCK", "job"), "-ERR wrong number of arguments for 'lock' command\r\n"},
 			{lab.Encode("LOCK", "job", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n"}},
-		"wrong password": {{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+		"wrong password": {{lab.Encode("AUTH", "wrong"),
+			"-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), noAuth}},
-		"malformed": {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"}, {lab.Encode("LOCK", "job", "60s"), noAuth}},
+		"malformed": {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), noAuth}},
 		"right password": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("AUTH", "secret"), "+OK\r\n"},
-			{lab.Encode("LOCK", "a", "60s"), "token"}, {lab.Encode("RESET"), "+RESET\r\n"}, {lab.Encode("LOCK", "job", "60s"), noAuth},
+			{lab.Encode("LOCK", "a", "60s"), "token"}, {lab.Encode("RESET"), "+RESET\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), noAuth},
 			{lab.Encode("AUTH", "default", "secret"), "+OK\r\n"}, {lab.Encode("LOCK", "b", "60s"), "token"}},
 		"a later wrong one": {{lab.Encode("AUTH", "secret"), "+OK\r\n"},
 			{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
@@ -39,7 +43,8 @@ func TestNoLockWithoutAuth(t *testing.T) {
 			play(host, steps, host.Send)
 		})
 	}
-	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
+	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil &&
+		strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
 		t.Errorf("got locks %v without authentication, want none of job", found)
 	}
 }
@@ -61,7 +66,8 @@ func TestNoLockAfterDisguisedReset(t *testing.T) {
 		t.Skipf("this server takes no such name for RESET: last reply %q", reply)
 	}
 	host.WantDo(noAuth, "PING")
-	if got := host.Do("LOCK", "job", "60s"); lab.TokenOf(got) != "" || c.Masters[0].Do(t, "EXISTS", "lock:job") != ":0\r\n" {
+	if got := host.Do("LOCK", "job", "60s"); lab.TokenOf(got) != "" ||
+		c.Masters[0].Do(t, "EXISTS", "lock:job") != ":0\r\n" {
 		t.Errorf("LOCK after a disguised RESET: got %q, want an error and no key on the master", got)
 	}
 }
@@ -101,7 +107,8 @@ func TestHelloWithAuthAllowsLock(t *testing.T) {
 			t.Fatalf("HELLO without a password: got %q, want NOAUTH", got)
 		}
 		host.WantDo(noAuth, "LOCK", "job", "60s")
-		host.Send(lab.Encode("HELLO", version, "SETNAME", "me", "AUTH", "default", "secret") + lab.Encode("LOCK", "job", "60s"))
+		host.Send(lab.Encode("HELLO", version, "SETNAME", "me", "AUTH", "default", "secret") + lab.Encode("LOCK", "job",
+			"60s"))
 		if got := host.Frame(); got[0] != "*%"[map[string]int{"2": 0, "3": 1}[version]] {
 			t.Fatalf("HELLO %s: got %q, want a map", version, got)
 		}
@@ -124,7 +131,8 @@ func TestQueuedAuthAdmitsNoMoreThanRedis(t *testing.T) {
 	admin.WantDo("+OK\r\n", "AUTH", "secret")
 	admin.WantDo("+OK\r\n", "ACL", "SETUSER", "reader", "on", ">reader", "+get", "+multi", "+exec", "+auth", "~*")
 	host := lab.Dial(t, c.Addr)
-	host.Send(lab.Encode("AUTH", "secret") + lab.Encode("MULTI") + lab.Encode("AUTH", "reader", "reader") + lab.Encode("EXEC") + lab.Encode("LOCK", "job", "60s"))
+	host.Send(lab.Encode("AUTH", "secret") + lab.Encode("MULTI") + lab.Encode("AUTH", "reader",
+		"reader") + lab.Encode("EXEC") + lab.Encode("LOCK", "job", "60s"))
 	host.Want("+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
 	if got := host.Frame(); lab.TokenOf(got) == "" && got != noAuth {
 		t.Errorf("LOCK after an AUTH in a transaction: got %q, want a token or NOAUTH", got)
@@ -137,7 +145,8 @@ func TestQueuedAuthAdmitsNoMoreThanRedis(t *testing.T) {
 	// Before authentication MULTI is refused, so the AUTH after it takes effect at once.
 	host = lab.Dial(t, c.Addr)
 	play(host, []step{{lab.Encode("MULTI"), noAuth}, {lab.Encode("AUTH", "secret"), "+OK\r\n"},
-		{lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}, {lab.Encode("LOCK", "job-3", "60s"), "token"}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
+		{lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}, {lab.Encode("LOCK", "job-3", "60s"), "token"},
+		{lab.Encode("GET", "a"), lab.Null2}}, host.Send)
 }
 
 // A password that is set while the proxy runs also closes the locks to new connections.
@@ -154,7 +163,10 @@ func TestPasswordSetLaterClosesLocks(t *testing.T) {
 	})
 	host = lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
-	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
+	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool {
+		return lab.TokenOf(host.Do("LOCK", "job",
+			"60s")) != ""
+	})
 }
 
 // Masters and upstream get their passwords from the addresses. The client needs none, because the
@@ -178,8 +190,12 @@ func TestPasswordsInAddressesWorkAndStaySecret(t *testing.T) {
 	for _, s := range servers[1:] {
 		s.Kill()
 	}
-	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool { return strings.Count(host.Do("LOCK", "job", "1s"), "refused") == 3 })
-	if text := host.Do("LOCK", "job", "60s") + p.Log.String(); strings.Contains(text, "p@ss") || strings.Contains(text, "p%40ss") {
+	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
+		return strings.Count(host.Do("LOCK", "job", "1s"),
+			"refused") == 3
+	})
+	if text := host.Do("LOCK", "job", "60s") + p.Log.String(); strings.Contains(text, "p@ss") ||
+		strings.Contains(text, "p%40ss") {
 		t.Errorf("got a password in a reply or the log: %s", text)
 	}
 }
@@ -190,7 +206,8 @@ func TestNoLockBeforeUpstreamIsReached(t *testing.T) {
 	t.Parallel()
 	masters := lab.StartMasters(t, 3)
 	gone := lab.FreeAddr(t)
-	p := lab.StartProxy(t, "--upstream", gone, "--masters", strings.Join(lab.Addrs(masters), ","), "--restart-guard", "off")
+	p := lab.StartProxy(t, "--upstream", gone, "--masters", strings.Join(lab.Addrs(masters), ","), "--restart-guard",
+		"off")
 	host := lab.Dial(t, p.Addr)
 	for range 20 {
 		if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-") {

@@ -50,18 +50,24 @@ func waysIn() []way {
 		{"a wrong password", []step{wrong, oursStep(noAuth), reset, oursStep(noAuth)}},
 		{"AUTH", []step{oursStep(noAuth), asAdmin, oursStep("yes"), reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"AUTH, then a wrong one", []step{asAdmin, wrong, oursStep("yes"), reset, wrong, oursStep(noAuth)}},
-		{"HELLO AUTH", []step{{lab.Encode("HELLO", "2", "AUTH", "default", "secret"), "*14\r\n"}, oursStep("yes"), reset, oursStep(noAuth)}},
-		{"HELLO 3 AUTH", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "secret"), "%7\r\n"}, oursStep("yes"), reset, oursStep(noAuth)}},
-		{"HELLO with a wrong password", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "no"), "-WRONGPASS"}, oursStep(noAuth)}},
+		{"HELLO AUTH", []step{{lab.Encode("HELLO", "2", "AUTH", "default", "secret"), "*14\r\n"}, oursStep("yes"), reset,
+			oursStep(noAuth)}},
+		{"HELLO 3 AUTH", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "secret"), "%7\r\n"}, oursStep("yes"), reset,
+			oursStep(noAuth)}},
+		{"HELLO with a wrong password", []step{{lab.Encode("HELLO", "3", "AUTH", "default", "no"), "-WRONGPASS"},
+			oursStep(noAuth)}},
 		{"HELLO alone", []step{{lab.Encode("HELLO", "3"), "-NOAUTH"}, oursStep(noAuth)}},
 		{"two RESETs", []step{asAdmin, reset, reset, oursStep(noAuth)}},
 		{"AUTH, SUBSCRIBE", []step{asAdmin, listen, unlisten, oursStep("yes")}},
 		{"AUTH, SUBSCRIBE, RESET, AUTH", []step{asAdmin, listen, reset, asAdmin, oursStep("yes"), reset, oursStep(noAuth)}},
-		{"AUTH, CLIENT REPLY, RESET, AUTH", []step{asAdmin, {lab.Encode("CLIENT", "REPLY", "ON"), ok}, reset, oursStep(noAuth), reset, asAdmin, oursStep("yes")}},
+		{"AUTH, CLIENT REPLY, RESET, AUTH", []step{asAdmin, {lab.Encode("CLIENT", "REPLY", "ON"), ok}, reset,
+			oursStep(noAuth), reset, asAdmin, oursStep("yes")}},
 		{"AUTH, DEBUG", []step{asAdmin, {lab.Encode("DEBUG", "SLEEP", "0"), ok}, oursStep("yes"), reset, oursStep(noAuth)}},
 		{"AUTH, CLIENT REPLY", []step{asAdmin, {skip + lab.Encode("PING"), ""}, oursStep("yes")}},
-		{"AUTH, RESET without a reply", []step{asAdmin, {skip + reset.send, ""}, oursStep(noAuth), asAdmin, oursStep("yes")}},
-		{"a refused SUBSCRIBE, a lock command, AUTH", []step{{lab.Encode("SUBSCRIBE", "a"), noAuth}, oursStep(noAuth), asAdmin, oursStep("yes")}},
+		{"AUTH, RESET without a reply", []step{asAdmin, {skip + reset.send, ""}, oursStep(noAuth), asAdmin,
+			oursStep("yes")}},
+		{"a refused SUBSCRIBE, a lock command, AUTH", []step{{lab.Encode("SUBSCRIBE", "a"), noAuth}, oursStep(noAuth),
+			asAdmin, oursStep("yes")}},
 		{"MULTI refused", []step{{lab.Encode("MULTI"), noAuth}, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"RESET in MULTI", []step{asAdmin, multi, reset, oursStep(noAuth)}},
 	}
@@ -75,15 +81,21 @@ func waysAsUsers() []way {
 	return []way{
 		{"as app", []step{asApp, oursStep(noPerm), reset, oursStep(noAuth), asApp, oursStep(noPerm)}},
 		{"as admin, then as app", []step{asAdmin, oursStep("yes"), asApp, oursStep(noPerm), asAdmin, oursStep("yes")}},
-		{"app in MULTI", []step{asAdmin, multi, appQueued, execOne, oursStep(noPerm), oursStep(noPerm), asApp, oursStep(noPerm)}},
+		{"app in MULTI", []step{asAdmin, multi, appQueued, execOne, oursStep(noPerm), oursStep(noPerm), asApp,
+			oursStep(noPerm)}},
 		{"admin in MULTI", []step{asApp, multi, adminQueued, execOne, oursStep("yes"), asApp, oursStep(noPerm)}},
-		{"app in MULTI by HELLO", []step{asAdmin, multi, helloQueued, {lab.Encode("EXEC"), "*1\r\n*14\r\n"}, oursStep(noPerm), asApp, oursStep(noPerm)}},
+		{"app in MULTI by HELLO", []step{asAdmin, multi, helloQueued, {lab.Encode("EXEC"), "*1\r\n*14\r\n"},
+			oursStep(noPerm), asApp, oursStep(noPerm)}},
 		{"app in MULTI, dropped", []step{asAdmin, multi, appQueued, discard, oursStep("yes")}},
 		{"admin in MULTI, dropped", []step{asApp, multi, adminQueued, discard, oursStep(noPerm)}},
-		{"app in MULTI, RESET", []step{asAdmin, multi, appQueued, execOne, reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
-		{"app in MULTI, then a wrong AUTH", []step{asAdmin, multi, appQueued, execOne, {lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
-		{"as admin, as app without a reply", []step{asAdmin, {skip + asApp.send, ""}, oursStep(noPerm), asAdmin, oursStep("yes")}},
-		{"as app, as admin by a forged RESET", []step{asApp, {forged("RESET") + forged("OK") + reset.send + lab.Encode("AUTH", "no"), "+RESET\r\n"},
+		{"app in MULTI, RESET", []step{asAdmin, multi, appQueued, execOne, reset, oursStep(noAuth), asAdmin,
+			oursStep("yes")}},
+		{"app in MULTI, then a wrong AUTH", []step{asAdmin, multi, appQueued, execOne,
+			{lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
+		{"as admin, as app without a reply", []step{asAdmin, {skip + asApp.send, ""}, oursStep(noPerm), asAdmin,
+			oursStep("yes")}},
+		{"as app, as admin by a forged RESET", []step{asApp, {forged("RESET") + forged("OK") + reset.send +
+			lab.Encode("AUTH", "no"), "+RESET\r\n"},
 			{"", ok}, answered, {"", "-WRONGPASS"}, oursStep(noAuth), asApp, oursStep(noPerm)}},
 		{"as app, SUBSCRIBE refused", []step{asApp, {listen.send, noPerm}, oursStep(noPerm)}},
 		{"as admin, SUBSCRIBE, as app", []step{asAdmin, listen, unlisten, asApp, oursStep(noPerm)}},
@@ -159,7 +171,8 @@ func checkWay(host *lab.Client, i int, s step, command string) {
 		return
 	}
 	granted := lab.TokenOf(got) != "" || got == lab.Null2 || got == lab.Null3 // null: an earlier run holds the key
-	if carried := map[string]bool{"LOCK": granted, "UNLOCK": got == ":0\r\n", "EXTEND": got == ":0\r\n", "LOCKINFO": got[0] != '-'}[command]; !carried {
+	if carried := map[string]bool{"LOCK": granted, "UNLOCK": got == ":0\r\n", "EXTEND": got == ":0\r\n",
+		"LOCKINFO": got[0] != '-'}[command]; !carried {
 		host.T.Fatalf("step %d: %s: got %.100q, want it carried out", i, command, got)
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // commandRequests are forms of COMMAND.
-var commandRequests = [][]string{{"COMMAND"}, {"COMMAND", "INFO"}, {"COMMAND", "DOCS"}, {"COMMAND", "LIST"}, {"COMMAND", "COUNT"},
+var commandRequests = [][]string{{"COMMAND"}, {"COMMAND", "INFO"}, {"COMMAND", "DOCS"}, {"COMMAND", "LIST"},
+	{"COMMAND", "COUNT"},
 	{"COMMAND", "INFO", "get", "lock"}, {"COMMAND", "DOCS", "lock", "get"}, {"COMMAND", "GETKEYS", "LOCK", "a"},
 	{"COMMAND", "LIST", "FILTERBY", "PATTERN", "l*"}, {"COMMAND", "HELP"}}
 
@@ -79,8 +80,10 @@ func wantHints(t *testing.T, request []string, got, want string) {
 	case "COMMAND", "COMMAND INFO", "COMMAND LIST", "COMMAND DOCS":
 		more := map[bool]int{false: 5, true: 10}[form == "COMMAND DOCS"]
 		all, those := lab.Elements(got), lab.Elements(want)
-		if len(all) != len(those)+more || !slices.Equal(all[:len(those)], those) || !strings.Contains(strings.Join(all[len(those):], ""), "lockproxy") {
-			t.Errorf("%s: got %d elements, and then %.300q; want %d and the lock commands", form, len(all), all[len(those):], len(those))
+		if len(all) != len(those)+more || !slices.Equal(all[:len(those)], those) ||
+			!strings.Contains(strings.Join(all[len(those):], ""), "lockproxy") {
+			t.Errorf("%s: got %d elements, and then %.300q; want %d and the lock commands", form, len(all), all[len(those):],
+				len(those))
 		}
 	case "COMMAND COUNT":
 		if n, err := strconv.Atoi(lab.Scalar(want)); err != nil || got != fmt.Sprintf(":%d\r\n", n+5) {
@@ -113,7 +116,8 @@ func wantHintsInOrder(t *testing.T, c *lab.Client) {
 		key := fmt.Sprintf("pipeline-%d", i)
 		c.Send(docs + lab.Encode("LOCK", key, "60s") + count + docs + lab.Encode("LOCK", key, "60s") + lab.Encode("PING"))
 		first, token, n, second, taken, pong := c.Frame(), c.Frame(), c.Frame(), c.Frame(), c.Frame(), c.Frame()
-		if first != second || !strings.Contains(first, "lockproxy") || lab.TokenOf(token) == "" || n != want || taken[0] == '-' || pong != "+PONG\r\n" {
+		if first != second || !strings.Contains(first, "lockproxy") || lab.TokenOf(token) == "" || n != want ||
+			taken[0] == '-' || pong != "+PONG\r\n" {
 			t.Fatalf("pipeline: got %.60q, %q, %q, %.60q, %q, %q", first, token, n, second, taken, pong)
 		}
 		c.Unlock(key, lab.TokenOf(token))

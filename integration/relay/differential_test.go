@@ -47,7 +47,8 @@ type differential struct {
 func (d differential) same(t *testing.T) bool {
 	t.Helper()
 	sent, got, want := d.play(t)
-	if alike(got, want) || strings.Contains(want.Text, "\r\nid\r\n") { // a changed byte made a HELLO, whose reply has a connection id
+	// a changed byte made a HELLO, whose reply has a connection id
+	if alike(got, want) || strings.Contains(want.Text, "\r\nid\r\n") {
 		return true
 	}
 	_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(sent), 0o600)
@@ -80,7 +81,8 @@ func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	one := dialer(t, d.direct.Addr)
 	defer one.Close()
 	one.Send(sent)
-	want = lab.Hear(one.Conn, sentinel, func(lab.Heard) bool { // Redis has read all that was sent when it has turned often enough
+	// Redis has read all that was sent when it has turned often enough
+	want = lab.Hear(one.Conn, sentinel, func(lab.Heard) bool {
 		for range 30 {
 			d.direct.Do(t, "PING")
 		}
@@ -97,7 +99,8 @@ func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 		rest = rest[n:]
 	}
 	deadline := time.Now().Add(cmp.Or(d.patience, lab.Patience))
-	got = lab.Hear(two.Conn, sentinel, func(got lab.Heard) bool { return alike(got, want) || time.Now().After(deadline) }, 50*time.Millisecond)
+	got = lab.Hear(two.Conn, sentinel, func(got lab.Heard) bool { return alike(got, want) || time.Now().After(deadline) },
+		50*time.Millisecond)
 	if alike(got, want) && got.State != "closed" {
 		got, want = lab.HearEnd(two), lab.HearEnd(one)
 	}
@@ -151,7 +154,8 @@ func TestRandomBytesAreRepeatable(t *testing.T) {
 	r.Spoil(true)
 	found := 0
 	for i := range uint64(10) {
-		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, false, 100 * time.Millisecond}
+		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, false,
+			100 * time.Millisecond}
 		if _, got, want := run.play(t); got != want {
 			found++
 		}

@@ -31,11 +31,15 @@ func TestEmbeddedSessionWorks(t *testing.T) {
 
 		start, short := time.Now(), "short-"+null
 		host.Lock(short, "1s")
-		lab.WaitFor(t, "expiry in real time", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", short, "5s")) != "" })
+		lab.WaitFor(t, "expiry in real time", lab.Patience, func() bool {
+			return lab.TokenOf(host.Do("LOCK", short,
+				"5s")) != ""
+		})
 		if took := time.Since(start); took < 990*time.Millisecond { // a busy machine can only add to it
 			t.Errorf("a lock of 1s was free again after %v, want at least 990ms", took)
 		}
-		play(host, []step{{lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "piped", "60s") + lab.Encode("GET", "a"), "+OK\r\n"}}, host.Send)
+		play(host, []step{{lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "piped", "60s") + lab.Encode("GET", "a"),
+			"+OK\r\n"}}, host.Send)
 		piped := lab.TokenOf(host.Frame())
 		host.Want(lab.Bulk("1"))
 		host.Unlock("piped", piped)
@@ -50,7 +54,8 @@ func TestEmbeddedConnectionStatesWork(t *testing.T) {
 	t.Parallel()
 	p := lab.StartEmbedded(t)
 	host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
-	play(host, []step{{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"}, {lab.Encode("LOCK", "job", "5s"), inMulti},
+	play(host, []step{{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"},
+		{lab.Encode("LOCK", "job", "5s"), inMulti},
 		{lab.Encode("EXEC"), execAbort}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
 	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	host.WantDo(subscribedError("lock"), "LOCK", "job", "5s")

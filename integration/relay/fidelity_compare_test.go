@@ -98,8 +98,8 @@ func frames(text string) (list []string) {
 type lockCount struct{ granted, refused, passed int }
 
 // differs compares the answer through the proxy with the direct one, and describes the first
-// difference; "" means equal. In the place of each lock command that Redis calls unknown, the proxy
-// must have answered the command itself; pushes may come before or after.
+// difference; "" means equal. In the place of each lock command that Redis calls unknown, the
+// proxy must have answered the command itself; pushes may come before or after.
 func (s *fidelityScript) differs(got, want string) (what string, count lockCount) {
 	g, w := frames(s.plain(got)), frames(s.plain(want))
 	place := 0
@@ -147,7 +147,8 @@ func firstDifference(got, want string) string {
 // error is right.
 func (s *fidelityScript) lockAnswer(reply, refusal, expect string, count *lockCount) string {
 	sent := strings.ToUpper(s.text.String())
-	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") || strings.Contains(sent, "REPLCONF") || strings.Contains(sent, "DEBUG")
+	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") ||
+		strings.Contains(sent, "REPLCONF") || strings.Contains(sent, "DEBUG")
 	granted := strings.HasPrefix(reply, "$57\r\n")
 	switch {
 	case reply == refusal && uncertain:
@@ -155,7 +156,8 @@ func (s *fidelityScript) lockAnswer(reply, refusal, expect string, count *lockCo
 		return ""
 	case reply == refusal:
 		return "a lock command was not recognised"
-	case expect != "" && !strings.HasPrefix(reply, expect) && !(expect == "$57\r\n" && strings.HasPrefix(reply, "-NOQUORUM ")):
+	case expect != "" && !strings.HasPrefix(reply, expect) && !(expect == "$57\r\n" &&
+		strings.HasPrefix(reply, "-NOQUORUM ")):
 		return fmt.Sprintf("LOCK was answered %.200q, want %.100q", reply, expect)
 	case s.state.noAuth && reply[0] != '-':
 		return fmt.Sprintf("without authentication a lock command was answered %.200q", reply)

@@ -54,7 +54,8 @@ func describeCommands(t testing.TB, s *lab.Redis) []described {
 func syntaxOf(frame string) (list []syntax) {
 	for _, element := range rawList(frame) {
 		m := rawMap(element)
-		s := syntax{name: rawText(m["name"]), kind: rawText(m["type"]), token: rawText(m["token"]), parts: syntaxOf(m["arguments"])}
+		s := syntax{name: rawText(m["name"]), kind: rawText(m["type"]), token: rawText(m["token"]),
+			parts: syntaxOf(m["arguments"])}
 		for _, flag := range rawList(m["flags"]) {
 			switch rawText(flag) {
 			case "optional":

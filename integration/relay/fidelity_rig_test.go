@@ -29,7 +29,8 @@ func startFidelityRig(t *testing.T, password string) *fidelityRig {
 		args = append(args, "--requirepass", password)
 	}
 	rig := &fidelityRig{direct: lab.StartRedis(t, args...), upstream: lab.StartRedis(t, args...), password: password}
-	proxy := lab.StartProxy(t, "--upstream", rig.upstream.Addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard", "off")
+	proxy := lab.StartProxy(t, "--upstream", rig.upstream.Addr, "--masters", lab.StartRedis(t).Addr, "--restart-guard",
+		"off")
 	rig.proxy = proxy.Addr
 	for _, s := range []*lab.Redis{rig.direct, rig.upstream} {
 		desk := lab.Dial(t, s.Addr)
@@ -38,20 +39,25 @@ func startFidelityRig(t *testing.T, password string) *fidelityRig {
 		}
 		rig.desk = append(rig.desk, desk)
 	}
-	for _, d := range rig.desk { // otherwise chance decides when Redis closes an unauthenticated connection for its unread replies
+	// otherwise chance decides when Redis closes an unauthenticated connection for its unread replies
+	for _, d := range rig.desk {
 		d.WantDo("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0")
 	}
 	first := lab.Dial(t, proxy.Addr)
 	if password != "" {
 		first.WantDo("+OK\r\n", "AUTH", password)
 	}
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != "" })
+	lab.WaitFor(t, "first lock", lab.Patience, func() bool {
+		return lab.TokenOf(first.Do("LOCK", "warm-up",
+			"1s")) != ""
+	})
 	return rig
 }
 
 // fresh empties both servers.
 func (r *fidelityRig) fresh() {
-	commands := [][]string{{"CLIENT", "UNPAUSE"}, {"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH"}, {"ACL", "DELUSER", "alice", "bob", "carol"}}
+	commands := [][]string{{"CLIENT", "UNPAUSE"}, {"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH"},
+		{"ACL", "DELUSER", "alice", "bob", "carol"}}
 	var b strings.Builder
 	for _, c := range commands {
 		b.WriteString(lab.Encode(c...))
@@ -126,7 +132,10 @@ func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 // enough event loops to have read the script, and no connection waits in a command that will end
 // by itself.
 func (r *fidelityRig) settled() bool {
-	lab.Poll(500*time.Millisecond, func() bool { return strings.Contains(r.desk[0].Do("INFO", "clients"), "\nblocked_clients:0\r") })
+	lab.Poll(500*time.Millisecond, func() bool {
+		return strings.Contains(r.desk[0].Do("INFO", "clients"),
+			"\nblocked_clients:0\r")
+	})
 	for range 30 {
 		r.desk[0].Do("PING", "harness")
 	}

@@ -183,8 +183,10 @@ func (s *fidelityScript) tag(which string) []string {
 func (s *fidelityScript) lock() {
 	key := fmt.Sprintf("fid-%x", s.Uint64())
 	token := fmt.Sprintf("%016d:%s", s.IntN(1000), strings.Repeat("0f", 20))
-	args := [][]string{{"LOCK", key, "5s"}, {"lock", key, "5000"}, {"LOCK", key, "5s"}, {"LOCK", key, "5s", "FULL", "OWNER", "me"}, {"LOCK", key},
-		{"LOCK", key, "x"}, {"UNLOCK", key, token}, {"EXTEND", key, token, "5s"}, {"LockInfo", key}, {"LOCKINFO"}, {"LOCKPROXY", "HELP"}}[s.IntN(11)]
+	args := [][]string{{"LOCK", key, "5s"}, {"lock", key, "5000"}, {"LOCK", key, "5s"},
+		{"LOCK", key, "5s", "FULL", "OWNER", "me"}, {"LOCK", key},
+		{"LOCK", key, "x"}, {"UNLOCK", key, token}, {"EXTEND", key, token, "5s"}, {"LockInfo", key}, {"LOCKINFO"},
+		{"LOCKPROXY", "HELP"}}[s.IntN(11)]
 	expect := ""
 	if !s.left && !s.state.silent && len(args) > 1 {
 		expect = s.lockExpected()
@@ -216,7 +218,10 @@ func (s *fidelityScript) lockExpected() string {
 func (s *fidelityScript) write(args []string) {
 	s.requests++
 	s.skipping = args[len(args)-1] == "SKIP"
-	if s.IntN(8) == 0 && !slices.ContainsFunc(args, func(a string) bool { return strings.Trim(a, printableBytes) != "" || len(a) > 100 }) {
+	if s.IntN(8) == 0 && !slices.ContainsFunc(args, func(a string) bool {
+		return strings.Trim(a, printableBytes) != "" ||
+			len(a) > 100
+	}) {
 		s.text.WriteString(s.inline(args))
 		return
 	}

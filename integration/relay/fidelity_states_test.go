@@ -19,8 +19,9 @@ type connectionState struct {
 	noAuth   bool                       // no HELLO, no AUTH
 	silent   bool                       // replies are off: the reaction of Redis to a protocol error depends on time
 	skips    bool                       // every command follows CLIENT REPLY SKIP
-	pings    bool                       // PING tags the replies that are compared in part: an unknown command would end the state
-	lock     string                     // beginning of the reply to a correct LOCK; "" for a token
+	// PING tags the replies that are compared in part: an unknown command would end the state
+	pings bool
+	lock  string // beginning of the reply to a correct LOCK; "" for a token
 }
 
 // entered is a command that leads to a state, with the beginning of its reply.
@@ -33,7 +34,8 @@ var connectionStates = []connectionState{
 	{name: "fresh", open: true},
 	{name: "unauthenticated", password: true, noResp3: true, noAuth: true, lock: "-NOAUTH "},
 	{name: "authenticated", password: true},
-	{name: "multi", pings: true, enter: always([]string{"MULTI"}, "+OK\r\n"), lock: "-ERR LOCK is not allowed in transactions\r\n"},
+	{name: "multi", pings: true, enter: always([]string{"MULTI"}, "+OK\r\n"),
+		lock: "-ERR LOCK is not allowed in transactions\r\n"},
 	{name: "subscribed", enter: enterSubscribed, lock: subscribedError("lock")},
 	{name: "monitor", enter: always([]string{"MONITOR"}, "+OK\r\n")},
 	{name: "tracking", enter: always([]string{"CLIENT", "TRACKING", "ON"}, "+OK\r\n")},
@@ -72,10 +74,12 @@ func (s connectionState) prelude(resp3 bool, password string) (list []entered) {
 }
 
 // leavers are the commands that may change the state of a connection.
-var leavers = []string{"auth", "hello", "reset", "quit", "multi", "exec", "discard", "subscribe", "psubscribe", "ssubscribe",
+var leavers = []string{"auth", "hello", "reset", "quit", "multi", "exec", "discard", "subscribe", "psubscribe",
+	"ssubscribe",
 	"unsubscribe", "punsubscribe", "sunsubscribe", "monitor", "sync", "psync"}
 
 func leaves(args []string) bool {
 	name := strings.ToLower(args[0])
-	return slices.Contains(leavers, name) || name == "client" && len(args) > 1 && slices.Contains([]string{"reply", "tracking"}, strings.ToLower(args[1]))
+	return slices.Contains(leavers, name) || name == "client" && len(args) > 1 &&
+		slices.Contains([]string{"reply", "tracking"}, strings.ToLower(args[1]))
 }

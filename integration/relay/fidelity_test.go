@@ -115,7 +115,8 @@ type fidelityReport struct {
 
 // play plays one script of a cell and compares the answers. One script in ten has some of its
 // bytes changed: every tenth, so that a cell has another one in the next round.
-func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, closed *fidelityRig, seed, number uint64) {
+func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, closed *fidelityRig, seed,
+	number uint64) {
 	t.Helper()
 	g.script = seeded(seed, number)
 	states := len(fidelityCells(g.groups[:1]))
@@ -135,7 +136,8 @@ func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, clo
 	}
 	if what != "" {
 		_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(s.text.String()), 0o600)
-		t.Errorf("script %d (%s, password %v, mutated %v): %s\nthrough the proxy it ends %s, directly %s\nsent: %.3000q", number, c, rig.password != "", s.mutated,
+		t.Errorf("script %d (%s, password %v, mutated %v): %s\nthrough the proxy it ends %s, directly %s\nsent: %.3000q",
+			number, c, rig.password != "", s.mutated,
 			what, got.State, want.State, s.text.String())
 	}
 	r.count(c, s, locks, strings.HasPrefix(want.State, "closed"))
@@ -163,7 +165,8 @@ func (r *fidelityReport) count(c fidelityCell, s *fidelityScript, locks lockCoun
 	r.requests += s.requests
 	r.mutated += b2i(s.mutated)
 	r.closed += b2i(closed)
-	r.locks.granted, r.locks.refused, r.locks.passed = r.locks.granted+locks.granted, r.locks.refused+locks.refused, r.locks.passed+locks.passed
+	r.locks.granted, r.locks.refused, r.locks.passed = r.locks.granted+locks.granted, r.locks.refused+locks.refused,
+		r.locks.passed+locks.passed
 	for _, group := range s.groups {
 		r.cells[fidelityCell{group, c.state, c.resp3}.String()]++
 	}

@@ -62,7 +62,8 @@ func judge(parts []identityPart, upTo int, got string) (r identityResult) {
 		answer, err := lab.ReadFrame(bufio.NewReader(strings.NewReader(got)))
 		if err != nil {
 			r.more = true
-			r.fault = identityFault{wrongSilence, fmt.Sprintf("part %d: %s of user %.20q has no answer, but %s; want %q", i, p.lock.step, p.lock.user, brief(got), p.lock.want)}
+			r.fault = identityFault{wrongSilence, fmt.Sprintf("part %d: %s of user %.20q has no answer, but %s; want %q", i,
+				p.lock.step, p.lock.user, brief(got), p.lock.want)}
 			return r
 		}
 		if r.fault = r.answered(p.lock, answer); r.fault.kind != "" {
@@ -85,7 +86,8 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 	kind := wrongCode
 	for _, class := range truth.hidden {
 		if strings.Contains(answer, "\r\n"+class) {
-			return identityFault{wrongGrant, fmt.Sprintf("%s of user %.20q shows locks whose names begin with %s: %s", truth.step, truth.user, class, brief(answer))}
+			return identityFault{wrongGrant, fmt.Sprintf("%s of user %.20q shows locks whose names begin with %s: %s",
+				truth.step, truth.user, class, brief(answer))}
 		}
 	}
 	switch {
@@ -99,7 +101,8 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 			r.lenient++
 		}
 		return identityFault{}
-	case !truth.granted && (busy || strings.HasPrefix(answer, grantOf(truth.step, false)) || strings.HasPrefix(answer, grantOf(truth.step, true)) || strings.Contains(answer, "$57\r\n")):
+	case !truth.granted && (busy || strings.HasPrefix(answer, grantOf(truth.step, false)) ||
+		strings.HasPrefix(answer, grantOf(truth.step, true)) || strings.Contains(answer, "$57\r\n")):
 		if kind = wrongGrant; strings.HasPrefix(truth.want, "-ERR ") {
 			kind = wrongPlace
 		}
@@ -108,7 +111,8 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 	case !refused && answer[0] != '$':
 		kind = wrongBytes
 	}
-	return identityFault{kind, fmt.Sprintf("%s of user %.20q: got %.150q, want %q", truth.step, truth.user, answer, truth.want)}
+	return identityFault{kind, fmt.Sprintf("%s of user %.20q: got %.150q, want %q", truth.step, truth.user, answer,
+		truth.want)}
 }
 
 // brief quotes the beginning of text.

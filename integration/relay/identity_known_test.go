@@ -24,9 +24,11 @@ func sayOK(what string) string {
 // identityCluster has the users of TestIdentity. The default user has these rules and no password.
 func identityCluster(t *testing.T, acl bool, rules ...string) *lab.Cluster {
 	t.Helper()
-	c := &lab.Cluster{Upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"})...)}
+	c := &lab.Cluster{Upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*",
+		"+@all"})...)}
 	desk := newDesk(t, c.Upstream, "admin")
-	desk.must("+OK\r\n", append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"}, rules...)...)
+	desk.must("+OK\r\n", append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"},
+		rules...)...)
 	desk.must(":3\r\n", "RPUSH", "kq", "message", "b", "c")
 	c.Masters = lab.StartMasters(t, 1)
 	c.Flags = []string{"--upstream", c.Upstream.Addr, "--masters", c.Masters[0].Addr, "--restart-guard", "off"}
@@ -110,18 +112,21 @@ func lockAfter(t *testing.T, addr, packet, key string, answered bool) string {
 // shiftingPackets returns packets with a wrong AUTH and a reply that looks like a pub/sub message,
 // by the command that could make the proxy take it for one. SUBSCRIBE is refused.
 func shiftingPackets() map[string]string {
-	list, wrong, sel, debug := lab.Encode("LRANGE", "kq", "0", "-1"), lab.Encode("AUTH", "alice", "wrong"), lab.Encode("SELECT", "0"), lab.Encode("DEBUG", "x")
+	list, wrong, sel, debug := lab.Encode("LRANGE", "kq", "0", "-1"), lab.Encode("AUTH", "alice", "wrong"),
+		lab.Encode("SELECT", "0"), lab.Encode("DEBUG", "x")
 	forged, unsubscribe := sayOK("1 x"), lab.Encode("UNSUBSCRIBE")
 	return map[string]string{
-		"SUBSCRIBE":                    list + wrong + sel + debug + lab.Encode("SUBSCRIBE", "zz"),
-		"SUBSCRIBE, more commands":     list + wrong + sel + sel + sel + debug + lab.Encode("SUBSCRIBE", "zz") + sel,
-		"UNSUBSCRIBE":                  list + wrong + sel + debug + unsubscribe,
-		"UNSUBSCRIBE of one":           list + wrong + sel + debug + lab.Encode("UNSUBSCRIBE", "zz"),
-		"CLIENT REPLY ON":              list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("SUBSCRIBE", "zz"),
+		"SUBSCRIBE":                list + wrong + sel + debug + lab.Encode("SUBSCRIBE", "zz"),
+		"SUBSCRIBE, more commands": list + wrong + sel + sel + sel + debug + lab.Encode("SUBSCRIBE", "zz") + sel,
+		"UNSUBSCRIBE":              list + wrong + sel + debug + unsubscribe,
+		"UNSUBSCRIBE of one":       list + wrong + sel + debug + lab.Encode("UNSUBSCRIBE", "zz"),
+		"CLIENT REPLY ON": list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("SUBSCRIBE",
+			"zz"),
 		"CLIENT REPLY ON, UNSUBSCRIBE": list + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + unsubscribe,
 		"MONITOR":                      forged + wrong + sel + debug + lab.Encode("MONITOR"),
 		"CLIENT REPLY ON, MONITOR":     forged + wrong + sel + lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("MONITOR"),
-		"HELLO":                        list + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong") + lab.Encode("HELLO", "2") + debug + unsubscribe,
+		"HELLO": list + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong") + lab.Encode("HELLO",
+			"2") + debug + unsubscribe,
 	}
 }
 
@@ -137,21 +142,31 @@ func TestSwitchedUserMayNotLock(t *testing.T) {
 		cluster *lab.Cluster // its default user has few rights or all
 		sent    string       // leaves the connection with a user who may not lock
 	}{
-		"HELLO AUTH and a bad name":        {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"HELLO AUTH and a second one":      {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH", "alice", "wrong")},
-		"HELLO AUTH and a wrong option":    {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
-		"HELLO with the same user twice":   {few, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH", "bob", "b-secret")},
-		"a deep reply, then another user":  {few, alice + nest(1100) + bob},
-		"a deep reply, then a wrong AUTH":  {few, bob + nest(1100) + lab.Encode("AUTH", "alice", "wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
-		"a deep reply, then HELLO":         {few, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
-		"a deep reply, LOCK, other user":   {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
-		"a deep reply, LOCK, HELLO":        {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
-		"a deep reply, RESET, ECHO":        {few, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, user, RESET, ECHO":  {few, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
-		"a deep reply, then RESET":         {few, alice + nest(1100) + lab.Encode("RESET")},
-		"a forged RESET":                   {open, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET after UNSUBSCRIBE": {open, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
-		"a forged RESET, a forged OK":      {few, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") + lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
+		"HELLO AUTH and a bad name": {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME",
+			"bad name")},
+		"HELLO AUTH and a second one": {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "AUTH",
+			"alice", "wrong")},
+		"HELLO AUTH and a wrong option": {few, alice + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "BAD")},
+		"HELLO with the same user twice": {few, alice + lab.Encode("HELLO", "2", "AUTH", "alice", "a-secret", "AUTH",
+			"bob", "b-secret")},
+		"a deep reply, then another user": {few, alice + nest(1100) + bob},
+		"a deep reply, then a wrong AUTH": {few, bob + nest(1100) + lab.Encode("AUTH", "alice",
+			"wrong") + lab.Encode("SELECT", "0") + lab.Encode("SELECT", "0")},
+		"a deep reply, then HELLO":       {few, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
+		"a deep reply, LOCK, other user": {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
+		"a deep reply, LOCK, HELLO": {few, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO",
+			"2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"a deep reply, RESET, ECHO": {few, nest(1100) + answered + lab.Encode("RESET") + answered +
+			lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, user, RESET, ECHO": {few, alice + nest(1100) + answered + lab.Encode("RESET") + answered +
+			lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, then RESET": {few, alice + nest(1100) + lab.Encode("RESET")},
+		"a forged RESET": {open, bob + lab.Encode("CLIENT", "REPLY",
+			"ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
+		"a forged RESET after UNSUBSCRIBE": {open, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET",
+			"x")},
+		"a forged RESET, a forged OK": {few, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + sayOK("OK") +
+			lab.Encode("RESET", "x") + lab.Encode("AUTH", "alice", "wrong")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, wait := range []bool{false, true, false, true} {
@@ -182,13 +197,15 @@ func TestDeepReplyLeavesConnectionWorking(t *testing.T) {
 	for _, resp := range []string{"2", "3"} {
 		for _, depth := range []int{1000, 1023, 1024, 1025, 1200} {
 			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
-			text := lab.Encode("HELLO", resp) + nest(depth) + lab.Encode("SUBSCRIBE", "a") + lab.Encode("PUBLISH", "a", "x") + lab.Encode("UNSUBSCRIBE", "a") + lab.Encode("PING", "end")
+			text := lab.Encode("HELLO", resp) + nest(depth) + lab.Encode("SUBSCRIBE", "a") + lab.Encode("PUBLISH", "a",
+				"x") + lab.Encode("UNSUBSCRIBE", "a") + lab.Encode("PING", "end")
 			direct.Send(text)
 			want := readTo(direct, lab.Bulk("end"))
 			host.Send(text)
 			got := readTo(host, lab.Bulk("end"))
 			if comparable(got) != comparable(want) {
-				t.Errorf("RESP%s, %d deep: got %d bytes, ending in %q, want %d", resp, depth, len(got), got[max(0, len(got)-100):], len(want))
+				t.Errorf("RESP%s, %d deep: got %d bytes, ending in %q, want %d", resp, depth, len(got), got[max(0, len(got)-100):],
+					len(want))
 				continue
 			}
 			host.Unlock("a-job", host.Lock("a-job", "60s")) // the connection is open
@@ -272,6 +289,7 @@ func TestLastReplyBeforeSilenceArrives(t *testing.T) {
 	host := lab.Dial(t, lab.StartProtected(t).Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	refusal := lab.Encode("EVAL", "return redis.error_reply('NOAUTH Authentication required.')", "0")
-	host.Send(lab.Encode("MULTI") + refusal + lab.Encode("EXEC") + lab.Encode("CLIENT", "REPLY", "OFF") + lab.Encode("LOCKINFO", "a"))
+	host.Send(lab.Encode("MULTI") + refusal + lab.Encode("EXEC") + lab.Encode("CLIENT", "REPLY",
+		"OFF") + lab.Encode("LOCKINFO", "a"))
 	host.Want("+OK\r\n+QUEUED\r\n*1\r\n-NOAUTH Authentication required.\r\n")
 }

@@ -90,25 +90,38 @@ func TestAuthFirstPacketsGetRepliesInOrder(t *testing.T) {
 	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret") {
 		p, _ := orderCluster(t, upstream)
 		for name, steps := range map[string][]step{
-			"a packet":             {{auth, ok}, {ping + lock("1") + ping, pong}, {"", "token"}, {"", pong}},
-			"with AUTH":            {{auth + lock("2") + ping, ok}, {"", "token"}, {"", pong}},
-			"before AUTH":          {{lock("x") + auth + lock("3") + ping, noAuth}, {"", ok}, {"", "token"}, {"", pong}},
-			"a wrong AUTH":         {{lab.Encode("AUTH", "no") + lock("x") + ping, "any"}, {"", noAuth}, {"", noAuth}},
-			"none":                 {{ping + lock("x") + ping, noAuth}, {"", noAuth}, {"", noAuth}},
-			"MULTI":                {{auth, ok}, {lab.Encode("MULTI") + lock("x") + lab.Encode("EXEC") + lock("4"), ok}, {"", "-ERR LOCK is not allowed in transactions\r\n"}, {"", "any"}, {"", "token"}},
-			"after EXEC":           {{auth, ok}, {lab.Encode("MULTI") + ping + lab.Encode("EXEC") + lock("5"), ok}, {"", "+QUEUED\r\n"}, {"", "*1\r\n+PONG\r\n"}, {"", "token"}},
-			"UNSUBSCRIBE":          {{auth, ok}, {lab.Encode("UNSUBSCRIBE") + lock("6") + ping, "any"}, {"", "token"}, {"", pong}},
-			"SUBSCRIBE":            {{auth, ok}, {lab.Encode("SUBSCRIBE", "a") + lock("x"), "any"}, {"", subscribedError("lock")}},
-			"CLIENT REPLY ON":      {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "ON") + lock("7") + ping, ok}, {"", "token"}, {"", pong}},
-			"CLIENT REPLY SKIP":    {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "SKIP") + ping + lock("8") + ping, "token"}, {"", pong}},
-			"BLPOP":                {{auth, ok}, {lab.Encode("BLPOP", "none", "0.05") + lock("9") + ping, "*-1\r\n"}, {"", "token"}, {"", pong}},
-			"HELLO 3":              {{lab.Encode("HELLO", "3", "AUTH", "default", "secret") + lock("10") + ping, "any"}, {"", "token"}, {"", pong}},
-			"RESET":                {{auth + lab.Encode("RESET") + lock("x") + auth + lock("11") + ping, ok}, {"", "+RESET\r\n"}, {"", noAuth}, {"", ok}, {"", "token"}, {"", pong}},
-			"UNLOCK of another":    {{auth, ok}, {ping + lab.Encode("UNLOCK", "z", token) + ping, pong}, {"", ":0\r\n"}, {"", pong}},
-			"LOCKINFO":             {{auth, ok}, {ping + lab.Encode("LOCKINFO", "z") + ping, pong}, {"", lab.Null2}, {"", pong}},
-			"unknown commands":     {{lab.Encode("nope"), noAuth}, {auth, ok}, {lab.Encode("nope") + lock("12") + lab.Encode("nope"), unknownNope}, {"", "token"}, {"", unknownNope}},
-			"unknown, not in":      {{lab.Encode("nope") + lock("x") + lab.Encode("GET"), noAuth}, {"", noAuth}, {"", noAuth}},
-			"RESET by CLIENT SKIP": {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "SKIP") + lab.Encode("RESET") + lock("x") + ping, noAuth}, {"", noAuth}},
+			"a packet":     {{auth, ok}, {ping + lock("1") + ping, pong}, {"", "token"}, {"", pong}},
+			"with AUTH":    {{auth + lock("2") + ping, ok}, {"", "token"}, {"", pong}},
+			"before AUTH":  {{lock("x") + auth + lock("3") + ping, noAuth}, {"", ok}, {"", "token"}, {"", pong}},
+			"a wrong AUTH": {{lab.Encode("AUTH", "no") + lock("x") + ping, "any"}, {"", noAuth}, {"", noAuth}},
+			"none":         {{ping + lock("x") + ping, noAuth}, {"", noAuth}, {"", noAuth}},
+			"MULTI": {{auth, ok}, {lab.Encode("MULTI") + lock("x") + lab.Encode("EXEC") + lock("4"), ok},
+				{"", "-ERR LOCK is not allowed in transactions\r\n"}, {"", "any"}, {"", "token"}},
+			"after EXEC": {{auth, ok}, {lab.Encode("MULTI") + ping + lab.Encode("EXEC") + lock("5"), ok},
+				{"", "+QUEUED\r\n"}, {"", "*1\r\n+PONG\r\n"}, {"", "token"}},
+			"UNSUBSCRIBE": {{auth, ok}, {lab.Encode("UNSUBSCRIBE") + lock("6") + ping, "any"}, {"", "token"},
+				{"", pong}},
+			"SUBSCRIBE": {{auth, ok}, {lab.Encode("SUBSCRIBE", "a") + lock("x"), "any"},
+				{"", subscribedError("lock")}},
+			"CLIENT REPLY ON": {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "ON") + lock("7") + ping, ok}, {"", "token"},
+				{"", pong}},
+			"CLIENT REPLY SKIP": {{auth, ok}, {lab.Encode("CLIENT", "REPLY", "SKIP") + ping + lock("8") + ping, "token"},
+				{"", pong}},
+			"BLPOP": {{auth, ok}, {lab.Encode("BLPOP", "none", "0.05") + lock("9") + ping, "*-1\r\n"},
+				{"", "token"}, {"", pong}},
+			"HELLO 3": {{lab.Encode("HELLO", "3", "AUTH", "default", "secret") + lock("10") + ping, "any"},
+				{"", "token"}, {"", pong}},
+			"RESET": {{auth + lab.Encode("RESET") + lock("x") + auth + lock("11") + ping, ok},
+				{"", "+RESET\r\n"}, {"", noAuth}, {"", ok}, {"", "token"}, {"", pong}},
+			"UNLOCK of another": {{auth, ok}, {ping + lab.Encode("UNLOCK", "z", token) + ping, pong}, {"", ":0\r\n"},
+				{"", pong}},
+			"LOCKINFO": {{auth, ok}, {ping + lab.Encode("LOCKINFO", "z") + ping, pong}, {"", lab.Null2},
+				{"", pong}},
+			"unknown commands": {{lab.Encode("nope"), noAuth}, {auth, ok},
+				{lab.Encode("nope") + lock("12") + lab.Encode("nope"), unknownNope}, {"", "token"}, {"", unknownNope}},
+			"unknown, not in": {{lab.Encode("nope") + lock("x") + lab.Encode("GET"), noAuth}, {"", noAuth}, {"", noAuth}},
+			"RESET by CLIENT SKIP": {{auth, ok}, {lab.Encode("CLIENT", "REPLY",
+				"SKIP") + lab.Encode("RESET") + lock("x") + ping, noAuth}, {"", noAuth}},
 		} {
 			t.Run(upstream.name+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -120,7 +133,8 @@ func TestAuthFirstPacketsGetRepliesInOrder(t *testing.T) {
 	}
 }
 
-// An UNLOCK among other commands in a packet releases the lock, and the upstream never gets a token.
+// An UNLOCK among other commands in a packet releases the lock, and the upstream never gets a
+// token.
 func TestUpstreamNeverGetsToken(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t, "--requirepass", "secret") {
@@ -161,7 +175,8 @@ func TestResetAffectsNoOtherConnection(t *testing.T) {
 				locks++
 				h.Timeout = lab.Patience
 				h.Send(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", locks), "60s") + lab.Encode("PING"))
-				if got := []string{h.Frame(), h.Frame(), h.Frame()}; got[0] != "+PONG\r\n" || lab.TokenOf(got[1]) == "" || got[2] != "+PONG\r\n" {
+				if got := []string{h.Frame(), h.Frame(), h.Frame()}; got[0] != "+PONG\r\n" || lab.TokenOf(got[1]) == "" ||
+					got[2] != "+PONG\r\n" {
 					t.Fatalf("packet %d: got %q, want PONG, a token, PONG", locks, got)
 				}
 			}

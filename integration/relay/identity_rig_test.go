@@ -27,12 +27,16 @@ type identityUser struct {
 var longName = "long-" + strings.Repeat("n", 200)
 
 // fewRights are the rights of a user who may change a connection's state, but not lock.
-var fewRights = []string{"~k*", "&*", "-@all", "+lrange", "+select", "+debug", "+eval", "+ping", "+echo", "+get", "+set", "+client", "+multi", "+exec",
-	"+discard", "+subscribe", "+unsubscribe", "+psubscribe", "+punsubscribe", "+ssubscribe", "+sunsubscribe", "+publish", "+monitor", "+acl|whoami"}
+var fewRights = []string{"~k*", "&*", "-@all", "+lrange", "+select", "+debug", "+eval", "+ping", "+echo", "+get",
+	"+set", "+client", "+multi", "+exec",
+	"+discard", "+subscribe", "+unsubscribe", "+psubscribe", "+punsubscribe", "+ssubscribe", "+sunsubscribe", "+publish",
+	"+monitor", "+acl|whoami"}
 
-// identityUsers has exactly one user without the right to ACL WHOAMI, whom a refusal thus identifies.
+// identityUsers has exactly one user without the right to ACL WHOAMI, whom a refusal thus
+// identifies.
 var identityUsers = []identityUser{
-	{"alice", "a-secret", []string{"~lock:*", "&*", "-@all", "+set", "+ping", "+eval", "+client|reply", "+multi", "+exec", "+acl|whoami"}},
+	{"alice", "a-secret", []string{"~lock:*", "&*", "-@all", "+set", "+ping", "+eval", "+client|reply", "+multi", "+exec",
+		"+acl|whoami"}},
 	{"bob", "b-secret", []string{"~k*", "&*", "+@all"}},
 	{"carol", "c-secret", []string{"-@all", "+acl|whoami"}},
 	{nameless, "d-secret", []string{"~*", "&*", "+@all", "-acl|whoami"}},
@@ -109,8 +113,8 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	return rigs, master
 }
 
-// answersPackets reports whether a server answers a wrong AUTH after a right one in the same packet.
-// Some development builds of Valkey do not.
+// answersPackets reports whether a server answers a wrong AUTH after a right one in the same
+// packet. Some development builds of Valkey do not.
 func answersPackets(t *testing.T, server *lab.Redis) bool {
 	t.Helper()
 	c := lab.Dial(t, server.Addr)
@@ -118,10 +122,11 @@ func answersPackets(t *testing.T, server *lab.Redis) bool {
 	return c.Frame() == "+OK\r\n" && strings.HasPrefix(c.Frame(), "-WRONGPASS ")
 }
 
-// withUsers adds users to a server's arguments: the identity users, an administrator (admin) and the
-// proxy's own (asker).
+// withUsers adds users to a server's arguments: the identity users, an administrator (admin) and
+// the proxy's own (asker).
 func withUsers(args []string) []string {
-	args = append(args, "--user", "admin", "on", ">admin", "~*", "&*", "+@all", "--user", "asker", "on", ">asks", "+acl|dryrun")
+	args = append(args, "--user", "admin", "on", ">admin", "~*", "&*", "+@all", "--user", "asker", "on", ">asks",
+		"+acl|dryrun")
 	for _, u := range identityUsers {
 		args = append(append(args, "--user", u.name, "on", ">"+u.password), u.rules...)
 	}
@@ -136,14 +141,16 @@ func loggedInPair(t *testing.T, server, master *lab.Redis) []*identityRig {
 	if err := os.WriteFile(file, []byte(user.password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pair := identityPair(t, "logged in", server, "", master, "--upstream-user", user.name, "--upstream-password-file", file)
+	pair := identityPair(t, "logged in", server, "", master, "--upstream-user", user.name, "--upstream-password-file",
+		file)
 	for _, r := range pair {
 		r.login = user
 	}
 	return pair
 }
 
-func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis, more ...string) (pair []*identityRig) {
+func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis,
+	more ...string) (pair []*identityRig) {
 	t.Helper()
 	desk := newDesk(t, server, "admin")
 	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // otherwise chance decides which replies fit the buffer
@@ -161,7 +168,8 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		upstream = server.Addr
 	}
 	for _, acl := range []bool{false, true} {
-		flags := append([]string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off", "--admin-commands", "on"}, more...)
+		flags := append([]string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off",
+			"--admin-commands", "on"}, more...)
 		full := name + ", no lock-acl"
 		if acl {
 			flags = append(flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+upstream)
@@ -170,9 +178,13 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		p := lab.StartProxy(t, flags...)
 		first := lab.Dial(t, p.Addr)
 		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
-		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != "" })
-		pair = append(pair, &identityRig{name: full, server: server, proxy: p.Addr, acl: acl, password: strings.HasPrefix(name, "password"),
-			standIn: standIn, may: may, admin: admin})
+		lab.WaitFor(t, "first lock", lab.Patience, func() bool {
+			return lab.TokenOf(first.Do("LOCK", "warm-up",
+				"1s")) != ""
+		})
+		pair = append(pair, &identityRig{name: full, server: server, proxy: p.Addr, acl: acl,
+			password: strings.HasPrefix(name, "password"),
+			standIn:  standIn, may: may, admin: admin})
 	}
 	return pair
 }

@@ -100,7 +100,8 @@ func (s *identityScript) waitForResets() {
 	for i := range s.steps {
 		step := &s.steps[i]
 		step.wait = step.wait || long && step.resets()
-		long = long && !step.wait || slices.Contains([]string{"eval", "exec", "debug", "monitor"}, strings.ToLower(step.args[0]))
+		long = long && !step.wait || slices.Contains([]string{"eval", "exec", "debug", "monitor"},
+			strings.ToLower(step.args[0]))
 	}
 }
 
@@ -147,7 +148,8 @@ func (w identityWriter) some() [][]string {
 	case n < 42:
 		return [][]string{w.forged()}
 	case n < 50:
-		return [][]string{w.words("CLIENT REPLY ON", "CLIENT REPLY ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "CLIENT REPLY BAD", "CLIENT REPLY")}
+		return [][]string{w.words("CLIENT REPLY ON", "CLIENT REPLY ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP",
+			"CLIENT REPLY SKIP", "CLIENT REPLY BAD", "CLIENT REPLY")}
 	case n < 60:
 		return [][]string{w.subscription()}
 	case n < 62:
@@ -166,7 +168,8 @@ func (w identityWriter) words(lines ...string) []string { return strings.Fields(
 func (w identityWriter) transaction() [][]string {
 	list := [][]string{{"MULTI"}}
 	for range 1 + w.IntN(3) {
-		list = append(list, [][]string{w.login(w.IntN(2) == 0), w.login(true), w.subscription(), w.words("CLIENT REPLY ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP"), w.plain(), w.forged()}[w.IntN(6)])
+		list = append(list, [][]string{w.login(w.IntN(2) == 0), w.login(true), w.subscription(),
+			w.words("CLIENT REPLY ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP"), w.plain(), w.forged()}[w.IntN(6)])
 	}
 	return append(list, w.words("EXEC", "EXEC", "EXEC", "DISCARD", "RESET"))
 }
@@ -192,40 +195,56 @@ func (w identityWriter) login(right bool) []string {
 		return []string{"AUTH", name, password}
 	}
 	other := identityUsers[w.IntN(len(identityUsers))]
-	return [][]string{{"AUTH", name, password}, {"AUTH", name, "wrong"}, {"AUTH", name, "wrong"}, {"AUTH", "secret"}, {"AUTH", "wrong"}, {"AUTH"}, {"AUTH", "a", "b", "c"}, {"AUTH", "nobody", "x"},
-		{"HELLO"}, {"HELLO", version}, {"HELLO", w.pick("4", "x", "1", "")}, {"HELLO", version, "AUTH", name, password}, {"HELLO", "4", "AUTH", name, password},
-		{"HELLO", version, "SETNAME", w.pick("good", "bad name")}, {"HELLO", version, "AUTH", name, password, "SETNAME", w.pick("good", "bad name", "bad name")},
-		{"HELLO", version, "SETNAME", w.pick("good", "bad name"), "AUTH", name, password}, {"HELLO", version, "AUTH", name, password, "AUTH", other.name, w.pick("wrong", other.password)},
-		{"HELLO", version, "AUTH", name, password, w.pick("BAD", "AUTH", "SETNAME")}, {"HELLO", version, "AUTH", name}}[w.IntN(19)]
+	return [][]string{{"AUTH", name, password}, {"AUTH", name, "wrong"}, {"AUTH", name, "wrong"}, {"AUTH", "secret"},
+		{"AUTH", "wrong"}, {"AUTH"}, {"AUTH", "a", "b", "c"}, {"AUTH", "nobody", "x"},
+		{"HELLO"}, {"HELLO", version}, {"HELLO", w.pick("4", "x", "1", "")}, {"HELLO", version, "AUTH", name, password},
+		{"HELLO", "4", "AUTH", name, password},
+		{"HELLO", version, "SETNAME", w.pick("good", "bad name")}, {"HELLO", version, "AUTH", name, password, "SETNAME",
+			w.pick("good", "bad name", "bad name")},
+		{"HELLO", version, "SETNAME", w.pick("good", "bad name"), "AUTH", name, password},
+		{"HELLO", version, "AUTH", name, password, "AUTH", other.name, w.pick("wrong", other.password)},
+		{"HELLO", version, "AUTH", name, password, w.pick("BAD", "AUTH", "SETNAME")},
+		{"HELLO", version, "AUTH", name}}[w.IntN(19)]
 }
 
 // subscription returns a command of pub/sub. There is one channel of each kind, because servers
 // list several in random order.
 func (w identityWriter) subscription() []string {
 	c := w.channel
-	return [][]string{{"SUBSCRIBE", c}, {"SUBSCRIBE", c}, {"SUBSCRIBE", c, c}, {"PSUBSCRIBE", c + "*"}, {"SSUBSCRIBE", c}, {"UNSUBSCRIBE"}, {"UNSUBSCRIBE", c}, {"UNSUBSCRIBE", "none"},
+	return [][]string{{"SUBSCRIBE", c}, {"SUBSCRIBE", c}, {"SUBSCRIBE", c, c}, {"PSUBSCRIBE", c + "*"}, {"SSUBSCRIBE", c},
+		{"UNSUBSCRIBE"}, {"UNSUBSCRIBE", c}, {"UNSUBSCRIBE", "none"},
 		{"PUNSUBSCRIBE"}, {"SUNSUBSCRIBE"}, {"SUBSCRIBE"}, {"PUBLISH", c, "x"}, {"PUBLISH", c, "x"}}[w.IntN(13)]
 }
 
 // plain returns a command that changes no state.
 func (w identityWriter) plain() []string {
-	return w.words("PING", "PING x", "ECHO +OK", "SELECT 0", "SELECT 0", "SELECT 1", "SELECT 99", "SET k1 v", "SET k1 v", "SET other v", "GET none", "GET k-none", "GET kq", "GET", "DEBUG x", "DEBUG x",
-		"DEBUG PROTOCOL attrib", "DEBUG PROTOCOL push", "DEBUG PROTOCOL map", "DEBUG PROTOCOL null", "nosuchcmd a b", "nosuchcmd", "CONFIG GET port-x", "ACL WHOAMI", "CLIENT GETNAME", "CLIENT nope", "LRANGE kq 0 -1")
+	return w.words("PING", "PING x", "ECHO +OK", "SELECT 0", "SELECT 0", "SELECT 1", "SELECT 99", "SET k1 v", "SET k1 v",
+		"SET other v", "GET none", "GET k-none", "GET kq", "GET", "DEBUG x", "DEBUG x",
+		"DEBUG PROTOCOL attrib", "DEBUG PROTOCOL push", "DEBUG PROTOCOL map", "DEBUG PROTOCOL null", "nosuchcmd a b",
+		"nosuchcmd", "CONFIG GET port-x", "ACL WHOAMI", "CLIENT GETNAME", "CLIENT nope", "LRANGE kq 0 -1")
 }
 
 // forged returns a command whose reply looks like the reply to another.
 func (w identityWriter) forged() []string {
 	body := w.pick(
-		`return redis.status_reply('OK')`, `return redis.status_reply('OK')`, `return redis.status_reply('RESET')`, `return redis.status_reply('QUEUED')`,
-		`return redis.error_reply('NOAUTH Authentication required.')`, `return redis.error_reply('ERR Protocol error: invalid bulk length')`,
-		`return redis.error_reply('WRONGPASS invalid username-password pair or user is disabled.')`, `return redis.error_reply('EXECABORT x')`, `return redis.error_reply('ERR EXEC without MULTI')`,
+		`return redis.status_reply('OK')`, `return redis.status_reply('OK')`, `return redis.status_reply('RESET')`,
+		`return redis.status_reply('QUEUED')`,
+		`return redis.error_reply('NOAUTH Authentication required.')`,
+		`return redis.error_reply('ERR Protocol error: invalid bulk length')`,
+		`return redis.error_reply('WRONGPASS invalid username-password pair or user is disabled.')`,
+		`return redis.error_reply('EXECABORT x')`, `return redis.error_reply('ERR EXEC without MULTI')`,
 		`return redis.error_reply("ERR unknown command '0123456789', with args beginning with: ")`,
-		`return {'message','b','c'}`, `return {'message','b','c'}`, `return {'pmessage','a','b','c'}`, `return {'smessage','b','c'}`, `return {'subscribe','b',1}`, `return {'unsubscribe','b',0}`, `return {'ssubscribe','b',1}`,
+		`return {'message','b','c'}`, `return {'message','b','c'}`, `return {'pmessage','a','b','c'}`,
+		`return {'smessage','b','c'}`, `return {'subscribe','b',1}`, `return {'unsubscribe','b',0}`,
+		`return {'ssubscribe','b',1}`,
 		`return {'server','redis','version','7.0.15','proto',3,'id',7,'mode','standalone','role','master','modules',{}}`,
-		`redis.setresp(3); return {map={server='redis'}}`, `redis.setresp(3); return {set={a=true}}`, `redis.setresp(3); return {double=1.5}`, `redis.setresp(3); return true`,
-		`redis.setresp(3); return {big_number='123456789012345678901234567890'}`, `redis.setresp(3); return {verbatim_string={format='txt',string='+OK'}}`,
+		`redis.setresp(3); return {map={server='redis'}}`, `redis.setresp(3); return {set={a=true}}`,
+		`redis.setresp(3); return {double=1.5}`, `redis.setresp(3); return true`,
+		`redis.setresp(3); return {big_number='123456789012345678901234567890'}`,
+		`redis.setresp(3); return {verbatim_string={format='txt',string='+OK'}}`,
 		`return 'alice'`, `return 'default'`, `return nil`, `return {}`, `return 1`, `bad(`,
-		`local t={} for i=1,1200 do t={t} end return t`, `local t={} for i=1,1030 do t={t} end return t`, `local t={} for i=1,1000 do t={t} end return t`)
+		`local t={} for i=1,1200 do t={t} end return t`, `local t={} for i=1,1030 do t={t} end return t`,
+		`local t={} for i=1,1000 do t={t} end return t`)
 	if w.IntN(4) == 0 {
 		return []string{"LRANGE", "kq", "0", "-1"}
 	}

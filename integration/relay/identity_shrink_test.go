@@ -6,7 +6,8 @@ import (
 )
 
 // shrink drops commands from a script as long as the fault remains. ok: the fault was seen again.
-func (w *identityWorker) shrink(rig *identityRig, s identityScript, fault identityFault) (small identityScript, last identityFault, ok bool) {
+func (w *identityWorker) shrink(rig *identityRig, s identityScript, fault identityFault) (small identityScript,
+	last identityFault, ok bool) {
 	h := &shrinking{script: s, rig: rig, fault: fault, worker: w, deadline: time.Now().Add(20 * time.Second)}
 	if !h.hasFault(s) {
 		return s, fault, false

@@ -14,12 +14,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A lock command is granted exactly to users who may lock. Random scripts of all commands that change
-// a connection's user or state, or look as if they did, go through the proxy in random pieces, and
-// directly to the same server. In the place of each lock command the direct run asks the server who
-// is logged in, whether a transaction is open and whether it replies at all. Through the proxy, a
-// user with the right must get the lock and no other user may; a refusal must have the right code;
-// all other bytes must be equal.
+// A lock command is granted exactly to users who may lock. Random scripts of all commands that
+// change a connection's user or state, or look as if they did, go through the proxy in random
+// pieces, and directly to the same server. In the place of each lock command the direct run asks
+// the server who is logged in, whether a transaction is open and whether it replies at all.
+// Through the proxy, a user with the right must get the lock and no other user may; a refusal must
+// have the right code; all other bytes must be equal.
 //
 // It tries 300 scripts, or 600 with INTEGRATION_LONG. A thorough run, and the repetition of one
 // script:
@@ -35,8 +35,10 @@ import (
 // version that has many can be searched for one kind.
 func TestIdentity(t *testing.T) {
 	rigs, master := identityRigs(t)
-	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master, end: time.Now().Add(time.Hour),
-		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)), limit: numberFrom(t, "IDENTITY_SCRIPTS", lab.Long[uint64](300, 600))}
+	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master,
+		end:   time.Now().Add(time.Hour),
+		found: map[string]bool{}, only: os.Getenv("IDENTITY_ONLY"), faults: int(numberFrom(t, "IDENTITY_FAULTS", 1)),
+		limit: numberFrom(t, "IDENTITY_SCRIPTS", lab.Long[uint64](300, 600))}
 	if text := os.Getenv("IDENTITY_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -56,7 +58,8 @@ func TestIdentity(t *testing.T) {
 	wg.Wait()
 	done := run.next.Load() - first
 	t.Logf("%d scripts in %v, %.0f a second: %d lock commands granted, %d refused, %d silent; %d answers of a busy proxy, %d refusals of a user that cannot be asked, %d scripts set aside, %d faults not seen again",
-		done, time.Since(start).Round(time.Millisecond), float64(done)/time.Since(start).Seconds(), run.granted.Load(), run.refused.Load(), run.silent.Load(), run.busy.Load(), run.lenient.Load(), run.aside.Load(), run.once.Load())
+		done, time.Since(start).Round(time.Millisecond), float64(done)/time.Since(start).Seconds(), run.granted.Load(),
+		run.refused.Load(), run.silent.Load(), run.busy.Load(), run.lenient.Load(), run.aside.Load(), run.once.Load())
 	if busy := run.busy.Load(); busy > 20+run.granted.Load()/20 {
 		t.Errorf("got %d answers of a busy proxy, too many for a thorough test", busy)
 	}
@@ -224,7 +227,8 @@ func (w *identityWorker) repeats(rig *identityRig, s identityScript, first *iden
 }
 
 // through runs a script through the proxy, and returns the keys of its lock commands.
-func (w *identityWorker) through(rig *identityRig, s identityScript, twin *identityTwin, end string) (r identityResult, keys []string) {
+func (w *identityWorker) through(rig *identityRig, s identityScript, twin *identityTwin, end string) (r identityResult,
+	keys []string) {
 	c, err := lab.Connect(rig.proxy)
 	if err != nil {
 		return identityResult{fault: identityFault{wrongSilence, err.Error()}}, nil
@@ -232,7 +236,8 @@ func (w *identityWorker) through(rig *identityRig, s identityScript, twin *ident
 	defer c.Close()
 	answer := &identityAnswer{conn: c, parts: twin.parts, end: end}
 	fresh := func() string { return strconv.FormatUint(w.keys.Add(1), 36) }
-	steps := append(append([]identityStep(nil), s.steps...), identityStep{args: []string{"RESET"}}, identityStep{args: []string{"HELLO", "2", end}})
+	steps := append(append([]identityStep(nil), s.steps...), identityStep{args: []string{"RESET"}},
+		identityStep{args: []string{"HELLO", "2", end}})
 	steps[len(s.steps)].wait = rig.password // see waitForResets
 	for from := 0; from < len(steps); {
 		upTo := from + 1
@@ -288,7 +293,8 @@ func (a *identityAnswer) read(upTo int) (r identityResult, complete bool) {
 
 // landed finds lock commands that locked their key although they were refused or got no answer.
 func (w *identityWorker) landed(twin *identityTwin, r identityResult, keys []string) identityFault {
-	if len(keys) == 0 || twin.silent == 0 && len(keys) == len(r.refused) && !strings.Contains(fmt.Sprint(r.refused), "true") {
+	if len(keys) == 0 || twin.silent == 0 && len(keys) == len(r.refused) &&
+		!strings.Contains(fmt.Sprint(r.refused), "true") {
 		return identityFault{}
 	}
 	granted := 0
@@ -302,7 +308,8 @@ func (w *identityWorker) landed(twin *identityTwin, r identityResult, keys []str
 		args = append(args, "lock:"+key)
 	}
 	if got := w.master.ask(args...); lab.Number(w.t, lab.Scalar(got)) > granted {
-		return identityFault{wrongLanding, fmt.Sprintf("%s of the keys %q are locked, %d were granted", strings.TrimSpace(got), keys, granted)}
+		return identityFault{wrongLanding, fmt.Sprintf("%s of the keys %q are locked, %d were granted",
+			strings.TrimSpace(got), keys, granted)}
 	}
 	return identityFault{}
 }

@@ -47,7 +47,8 @@ var askWho = lab.Encode("ACL", "WHOAMI")
 // play runs the script, followed by RESET and a HELLO that names end.
 func (w *identityTwin) play(s identityScript, end string) error {
 	w.in = !strings.HasPrefix(w.conn.say(askWho), "-NOAUTH")
-	steps := append(slices.Clone(s.steps), identityStep{args: []string{"RESET"}, wait: true}, identityStep{args: []string{"HELLO", "2", end}})
+	steps := append(slices.Clone(s.steps), identityStep{args: []string{"RESET"}, wait: true},
+		identityStep{args: []string{"HELLO", "2", end}})
 	var batch []identityStep
 	flush := func(upTo int) {
 		if len(batch) > 0 {

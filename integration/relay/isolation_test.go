@@ -32,7 +32,8 @@ func TestRandomCommandsMatchModel(t *testing.T) {
 		if i == 1 { // pushes come between the replies of this one
 			host.WantDo(">3\r\n"+lab.Bulk("subscribe")+lab.Bulk("news")+":1\r\n", "SUBSCRIBE", "news")
 		}
-		m := &model{Rand: rand.New(rand.NewPCG(seed, uint64(i))), conn: host.Conn, name: fmt.Sprintf("c%d", i), null: lab.Null2,
+		m := &model{Rand: rand.New(rand.NewPCG(seed, uint64(i))), conn: host.Conn, name: fmt.Sprintf("c%d", i),
+			null:   lab.Null2,
 			values: map[string]string{}, tokens: map[string]string{}}
 		if i%2 == 1 {
 			m.null = lab.Null3

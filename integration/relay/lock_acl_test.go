@@ -27,7 +27,8 @@ func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
 		"--user", "asker", "on", ">asks", "+acl|dryrun",
 		"--user", "app", "on", ">app", "~lock:app:*", "+@all",
 		"--user", "reader", "on", ">reader", "~*", "+@all", "-set")
-	return lab.StartProtectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
+	return lab.StartProtectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream",
+		"redis://asker:asks@" + upstream.Addr}, flags...)...)
 }
 
 func TestLockACLDecidesWhoMayLock(t *testing.T) {
@@ -40,22 +41,33 @@ func TestLockACLDecidesWhoMayLock(t *testing.T) {
 	ok, app, reader := "+OK\r\n", lab.Encode("AUTH", "app", "app"), lab.Encode("AUTH", "reader", "reader")
 	lock := lab.Encode("LOCK", "other", "60s")
 	for name, steps := range map[string][]step{
-		"not authenticated": {{lock, noAuth}, {lab.Encode("UNLOCK", "other", token), noAuth}, {lab.Encode("EXTEND", "other", token, "60s"), noAuth},
+		"not authenticated": {{lock, noAuth}, {lab.Encode("UNLOCK", "other", token), noAuth},
+			{lab.Encode("EXTEND", "other", token, "60s"), noAuth},
 			{lab.Encode("LOCKINFO", "other"), noAuth}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}},
-		"own and other keys": {{app, ok}, {lab.Encode("LOCK", "app:a", "60s"), "token"}, {lock, noKey}, {lab.Encode("UNLOCK", "other", token), noKey},
-			{lab.Encode("EXTEND", "other", token, "60s"), noKey}, {lab.Encode("LOCKINFO", "other"), noKey}, {lab.Encode("LOCK", "other", "60s", "WAIT", "1s", "SESSION"), noKey},
+		"own and other keys": {{app, ok}, {lab.Encode("LOCK", "app:a", "60s"), "token"}, {lock, noKey},
+			{lab.Encode("UNLOCK", "other", token), noKey},
+			{lab.Encode("EXTEND", "other", token, "60s"), noKey}, {lab.Encode("LOCKINFO", "other"), noKey},
+			{lab.Encode("LOCK", "other", "60s", "WAIT", "1s", "SESSION"), noKey},
 			{lab.Encode("LOCK", "other", "0"), "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h (30s, 1m30s), from 10ms to 60s\r\n"}},
-		"command not allowed":    {{reader, ok}, {lock, noCommand}},
-		"by HELLO":               {{lab.Encode("HELLO", "2", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:b", "60s"), "token"}, {lock, noKey}},
-		"by HELLO and a name":    {{lab.Encode("HELLO", "2", "SETNAME", "x", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:c", "60s"), "token"}, {lock, noKey}},
-		"another user":           {{app, ok}, {lock, noKey}, {reader, ok}, {lock, noCommand}, {lab.Encode("AUTH", "secret"), ok}, {lab.Encode("LOCK", "d", "60s"), "token"}},
-		"a failed change":        {{app, ok}, {lab.Encode("AUTH", "reader", "no"), "any"}, {lock, noKey}, {lab.Encode("LOCK", "app:e", "60s"), "token"}},
-		"RESET":                  {{app, ok}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}, {app, ok}, {lock, noKey}},
-		"changed in MULTI":       {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"}, {lab.Encode("EXEC"), "*1\r\n+OK\r\n"}, {lock, noCommand}, {lock, noCommand}, {app, ok}, {lock, noKey}},
-		"HELLO in MULTI":         {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok}, {lab.Encode("HELLO", "2", "AUTH", "app", "app"), "+QUEUED\r\n"}, {lab.Encode("EXEC"), "any"}, {lock, noKey}},
-		"dropped in MULTI":       {{app, ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"}, {lab.Encode("DISCARD"), ok}, {lock, noKey}},
-		"admin commands not":     {{app, ok}, {lab.Encode("LOCKPROXY", "HELP"), "any"}},
-		"a command in the order": {{app, ok}, {lab.Encode("LOCK", "app:f", "60s") + lock + lab.Encode("PING"), "token"}, {"", noKey}, {"", "+PONG\r\n"}},
+		"command not allowed": {{reader, ok}, {lock, noCommand}},
+		"by HELLO": {{lab.Encode("HELLO", "2", "AUTH", "app", "app"), "any"},
+			{lab.Encode("LOCK", "app:b", "60s"), "token"}, {lock, noKey}},
+		"by HELLO and a name": {{lab.Encode("HELLO", "2", "SETNAME", "x", "AUTH", "app", "app"), "any"},
+			{lab.Encode("LOCK", "app:c", "60s"), "token"}, {lock, noKey}},
+		"another user": {{app, ok}, {lock, noKey}, {reader, ok}, {lock, noCommand},
+			{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("LOCK", "d", "60s"), "token"}},
+		"a failed change": {{app, ok}, {lab.Encode("AUTH", "reader", "no"), "any"}, {lock, noKey},
+			{lab.Encode("LOCK", "app:e", "60s"), "token"}},
+		"RESET": {{app, ok}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}, {app, ok}, {lock, noKey}},
+		"changed in MULTI": {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"},
+			{lab.Encode("EXEC"), "*1\r\n+OK\r\n"}, {lock, noCommand}, {lock, noCommand}, {app, ok}, {lock, noKey}},
+		"HELLO in MULTI": {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok},
+			{lab.Encode("HELLO", "2", "AUTH", "app", "app"), "+QUEUED\r\n"}, {lab.Encode("EXEC"), "any"}, {lock, noKey}},
+		"dropped in MULTI": {{app, ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"},
+			{lab.Encode("DISCARD"), ok}, {lock, noKey}},
+		"admin commands not": {{app, ok}, {lab.Encode("LOCKPROXY", "HELP"), "any"}},
+		"a command in the order": {{app, ok}, {lab.Encode("LOCK", "app:f", "60s") + lock + lab.Encode("PING"), "token"},
+			{"", noKey}, {"", "+PONG\r\n"}},
 	} {
 		t.Run(name, func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, false) })
 		for i := range steps { // rename to keys that are free
@@ -116,7 +128,10 @@ func TestLockACLKeepsLastAnswer(t *testing.T) {
 	const never = "-NOPERM lock-acl: i/o timeout\r\n"
 	host.WantDo(never, "LOCK", "app:never-asked", "60s")
 	c.Upstream.Resume()
-	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "app:never-asked", "60s")) != "" })
+	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool {
+		return lab.TokenOf(host.Do("LOCK",
+			"app:never-asked", "60s")) != ""
+	})
 
 	// Credentials without the right to ask.
 	c.Flags[len(c.Flags)-1] = "redis://reader:reader@" + c.Upstream.Addr
@@ -126,7 +141,8 @@ func TestLockACLKeepsLastAnswer(t *testing.T) {
 	deaf := lab.StartProxy(t, c.Flags...)
 	host = lab.Dial(t, deaf.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
-	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got, "-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
+	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got,
+		"-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
 		t.Errorf("LOCK with credentials that may not ask: got %q, want NOPERM with the reason", got)
 	}
 	if !deaf.Says("the upstream cannot be asked for permissions") {
@@ -142,9 +158,15 @@ func TestLockACLFollowsTheUpstream(t *testing.T) {
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	host.WantDo(noKey, "LOCK", "other", "60s")
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "~lock:other")
-	lab.WaitFor(t, "a right that was given", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "other", "20ms")) != "" })
+	lab.WaitFor(t, "a right that was given", lab.Patience, func() bool {
+		return lab.TokenOf(host.Do("LOCK", "other",
+			"20ms")) != ""
+	})
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
-	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return host.Do("LOCK", "other", "20ms") == noKey })
+	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool {
+		return host.Do("LOCK", "other",
+			"20ms") == noKey
+	})
 }
 
 // The upstream may not be able to name a connection's user, for want of a right or because a
@@ -155,7 +177,8 @@ func TestLockACLAllowsLockOnceUserIsKnown(t *testing.T) {
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-acl|whoami")
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
-	if got := host.Do("LOCK", "app:a", "20ms"); !strings.HasPrefix(got, "-NOPERM the upstream does not say who is logged in") {
+	if got := host.Do("LOCK", "app:a", "20ms"); !strings.HasPrefix(got,
+		"-NOPERM the upstream does not say who is logged in") {
 		t.Fatalf("LOCK of a user without the right to WHOAMI: got %q, want NOPERM", got)
 	}
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "+acl|whoami")
@@ -277,7 +300,8 @@ func wantAdmitRevoked(c *lab.Cluster, app *lab.Client) {
 // wantOverSocket runs a LOCKPROXY command with redis-cli over a Unix socket.
 func wantOverSocket(t *testing.T, socket, command, want string) {
 	t.Helper()
-	run := lab.Launch(t, "redis-cli", lab.Tool(t, "redis-cli"), append([]string{"-s", socket, "LOCKPROXY"}, strings.Fields(command)...)...)
+	run := lab.Launch(t, "redis-cli", lab.Tool(t, "redis-cli"), append([]string{"-s", socket, "LOCKPROXY"},
+		strings.Fields(command)...)...)
 	<-run.Done
 	if got := run.Log.String(); !strings.Contains(got, want) || strings.Contains(got, "NOPERM") {
 		t.Errorf("LOCKPROXY %s over a Unix socket: got %q, want %q", command, got, want)

@@ -1,6 +1,6 @@
-// Package relay shows that lockproxy is transparent: every command other than a lock command reaches
-// the upstream unchanged, and so do its replies reach the client. It has only tests, of the built
-// binary; see lab.
+// Package relay shows that lockproxy is transparent: every command other than a lock command
+// reaches the upstream unchanged, and so do its replies reach the client. It has only tests, of
+// the built binary; see lab.
 package relay
 
 import (

@@ -9,9 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Commands of two connections, sent one right after the other without waiting, reach the upstream in
-// that order as often as through HAProxy. Redis serves clients that wait for elements of a list in
-// the order of their requests.
+// Commands of two connections, sent one right after the other without waiting, reach the upstream
+// in that order as often as through HAProxy. Redis serves clients that wait for elements of a list
+// in the order of their requests.
 func TestConnectionsKeepTheirOrderLikeHAProxy(t *testing.T) {
 	upstream := lab.StartRedis(t)
 	haproxy := lab.StartHAProxy(t, upstream.Addr)
@@ -29,12 +29,14 @@ func TestConnectionsKeepTheirOrderLikeHAProxy(t *testing.T) {
 				// followed by more, and all count. A proxy that reorders is worse in all of them.
 				through, past, tries := 0, 0, 0
 				for round := 0; round == 0 || round < 5 && through > likely(past); round++ {
-					ours, theirs, n := reorderings(t, upstream.Addr, p.Addr, haproxy, func(l line) int { return l.turn(gap, kind.wait, kind.push) })
+					ours, theirs, n := reorderings(t, upstream.Addr, p.Addr, haproxy,
+						func(l line) int { return l.turn(gap, kind.wait, kind.push) })
 					through, past, tries = through+ours, past+theirs, tries+n
 				}
 				t.Logf("the second was served first in %d of %d tries, through HAProxy in %d", through, tries, past)
 				if through > likely(past) {
-					t.Errorf("the second was served first in %d of %d tries, want at most %d: HAProxy had %d", through, tries, likely(past), past)
+					t.Errorf("the second was served first in %d of %d tries, want at most %d: HAProxy had %d", through, tries,
+						likely(past), past)
 				}
 			})
 		}
@@ -91,7 +93,10 @@ func (l line) turn(gap time.Duration, wait, push []string) (reversed int) {
 	for start := time.Now(); time.Since(start) < gap; { // a sleep would be longer
 	}
 	l.two.Send(command)
-	lab.WaitFor(t, "both waiting", lab.Patience, func() bool { return strings.Contains(l.desk.Do("INFO", "clients"), "\r\nblocked_clients:2\r\n") })
+	lab.WaitFor(t, "both waiting", lab.Patience, func() bool {
+		return strings.Contains(l.desk.Do("INFO", "clients"),
+			"\r\nblocked_clients:2\r\n")
+	})
 	l.desk.Do(push...)
 	first, second := l.one.Frame(), l.two.Frame()
 	if strings.Contains(second, "first") {

@@ -137,7 +137,10 @@ func TestLockWaitsForCommandsBeforeIt(t *testing.T) {
 	host.Want(lab.Bulk("1"))
 
 	host.Send(lab.Encode("BLPOP", "queue", "0") + lab.Encode("LOCK", "job", "60s") + lab.Encode("ECHO", "after"))
-	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+	lab.WaitFor(t, "blocked client", lab.Patience, func() bool {
+		return c.Upstream.Info(t, "clients",
+			"blocked_clients") == "1"
+	})
 	if lab.Poll(100*time.Millisecond, func() bool { return c.Masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" }) {
 		t.Error("LOCK ran while the BLPOP before it was waiting")
 	}
@@ -166,8 +169,8 @@ func TestCommandsAfterLockWaitForItsDecision(t *testing.T) {
 	}
 }
 
-// lockAmongWrites sends SET, LOCK and SET while two of three masters are paused, and reports whether
-// the LOCK was granted once they ran again.
+// lockAmongWrites sends SET, LOCK and SET while two of three masters are paused, and reports
+// whether the LOCK was granted once they ran again.
 func lockAmongWrites(c *lab.Cluster, host *lab.Client, try int) (granted bool) {
 	t := host.T
 	t.Helper()
@@ -175,7 +178,8 @@ func lockAmongWrites(c *lab.Cluster, host *lab.Client, try int) (granted bool) {
 		s.Pause(t)
 	}
 	after := fmt.Sprintf("after-%d", try)
-	host.Send(lab.Encode("SET", "before", "1") + lab.Encode("LOCK", fmt.Sprintf("job-%d", try), "60s") + lab.Encode("SET", after, "1"))
+	host.Send(lab.Encode("SET", "before", "1") + lab.Encode("LOCK", fmt.Sprintf("job-%d", try), "60s") + lab.Encode("SET",
+		after, "1"))
 	host.Want("+OK\r\n")
 	forwarded := lab.Poll(200*time.Millisecond, func() bool { return c.Upstream.Do(t, "EXISTS", after) == ":1\r\n" })
 	for _, s := range c.Masters[:2] {

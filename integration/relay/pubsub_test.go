@@ -43,7 +43,8 @@ func TestLockIsRefusedWhileSubscribed(t *testing.T) {
 			{lab.Encode("LOCK", key, "60s"), subscribedError("lock")},
 			{lab.Encode(end, "a"), subscription(strings.ToLower(end), "a", 1)},
 			{lab.Encode("LOCK", key, "60s"), subscribedError("lock")},
-			{lab.Encode(end, "b", "none"), subscription(strings.ToLower(end), "b", 0) + subscription(strings.ToLower(end), "none", 0)},
+			{lab.Encode(end, "b", "none"), subscription(strings.ToLower(end), "b", 0) + subscription(strings.ToLower(end),
+				"none", 0)},
 			{lab.Encode("LOCK", key, "60s"), "token"},
 			{lab.Encode("PING"), "+PONG\r\n"},
 		}, host.Send)[0]

@@ -45,7 +45,8 @@ func TestClientsNeverGetForeignReplies(t *testing.T) {
 	t.Logf("%d visits, %d replies checked", runs.Load(), replies.Load())
 	if !t.Failed() {
 		desk := lab.Dial(t, c.Addr)
-		lab.WaitFor(t, "all clients disconnected", lab.Patience, func() bool { return desk.Counter("connected_clients") == 1 })
+		lab.WaitFor(t, "all clients disconnected", lab.Patience,
+			func() bool { return desk.Counter("connected_clients") == 1 })
 	}
 }
 
@@ -74,7 +75,8 @@ func (g *guest) visit() (err error) {
 		return g.transaction()
 	}
 	const commands = 60
-	m := &model{Rand: g.Rand, conn: g.conn, name: g.name, null: lab.Null2, values: map[string]string{}, tokens: map[string]string{}}
+	m := &model{Rand: g.Rand, conn: g.conn, name: g.name, null: lab.Null2, values: map[string]string{},
+		tokens: map[string]string{}}
 	g.checked += commands
 	return m.run(commands)
 }
@@ -190,10 +192,12 @@ func (g *guest) subscriber() error {
 func (g *guest) transaction() error {
 	for i := range 10 {
 		value := fmt.Sprint(g.name, "/tx/", i)
-		text, want := lab.Encode("MULTI")+lab.Encode("SET", g.name, value)+lab.Encode("GET", g.name), []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}
+		text, want := lab.Encode("MULTI")+lab.Encode("SET", g.name, value)+lab.Encode("GET", g.name),
+			[]string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}
 		if g.IntN(3) == 0 {
 			text += lab.Encode("LOCK", g.name, "1s") + lab.Encode("EXEC")
-			want = append(want, "-ERR LOCK is not allowed in transactions\r\n", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+			want = append(want, "-ERR LOCK is not allowed in transactions\r\n",
+				"-EXECABORT Transaction discarded because of previous errors.\r\n")
 		} else {
 			text += lab.Encode("EXEC")
 			want = append(want, "*2\r\n+OK\r\n"+lab.Bulk(value))

@@ -21,34 +21,48 @@ func TestLockIsRefusedInTransactions(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	for name, steps := range map[string][]step{
-		"exec": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti},
-			{lab.Encode("EXEC"), execAbort}, {lab.Encode("EXISTS", "a"), ":0\r\n"}, {lab.Encode("LOCK", "job", "60s"), "token"}},
-		"unlock": {{lab.Encode("MULTI"), "+OK\r\n"},
-			{lab.Encode("UNLOCK", "job", "x"), "-ERR UNLOCK is not allowed in transactions\r\n"}, {lab.Encode("EXEC"), execAbort}},
-		"bad arguments": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK"), inMulti}, {lab.Encode("LOCK", "job", "x"), inMulti},
-			{lab.Encode("EXEC"), execAbort}},
-		"discard": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti}, {lab.Encode("DISCARD"), "+OK\r\n"},
+		"exec": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), inMulti},
+			{lab.Encode("EXEC"), execAbort}, {lab.Encode("EXISTS", "a"), ":0\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), "token"}},
-		"reset": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti}, {lab.Encode("RESET"), "+RESET\r\n"},
+		"unlock": {{lab.Encode("MULTI"), "+OK\r\n"},
+			{lab.Encode("UNLOCK", "job", "x"), "-ERR UNLOCK is not allowed in transactions\r\n"},
+			{lab.Encode("EXEC"), execAbort}},
+		"bad arguments": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK"), inMulti},
+			{lab.Encode("LOCK", "job", "x"), inMulti},
+			{lab.Encode("EXEC"), execAbort}},
+		"discard": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti},
+			{lab.Encode("DISCARD"), "+OK\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), "token"}},
+		"reset": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti},
+			{lab.Encode("RESET"), "+RESET\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), "token"}, {lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}},
 		"nested": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("MULTI"), "-ERR MULTI calls can not be nested\r\n"},
-			{lab.Encode("LOCK", "job", "60s"), inMulti}, {lab.Encode("EXEC"), execAbort}, {lab.Encode("LOCK", "job", "60s"), "token"}},
+			{lab.Encode("LOCK", "job", "60s"), inMulti}, {lab.Encode("EXEC"), execAbort},
+			{lab.Encode("LOCK", "job", "60s"), "token"}},
 		"not begun": {{lab.Encode("MULTI", "x"), "-ERR wrong number of arguments for 'multi' command\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), "token"}},
 		"ended wrongly": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("EXEC", "x"),
 			"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), "token"}, {lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}},
-		"not discarded": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("DISCARD", "x"), "-ERR wrong number of arguments for 'discard' command\r\n"},
+		"not discarded": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("DISCARD", "x"),
+			"-ERR wrong number of arguments for 'discard' command\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), inMulti}, {lab.Encode("EXEC"), execAbort}},
-		"empty": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("EXEC"), "*0\r\n"}, {lab.Encode("LOCK", "job", "60s"), "token"}},
-		"watch": {{lab.Encode("WATCH", "a"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), "token"}, {lab.Encode("MULTI"), "+OK\r\n"},
+		"empty": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("EXEC"), "*0\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), "token"}},
+		"watch": {{lab.Encode("WATCH", "a"), "+OK\r\n"}, {lab.Encode("LOCK", "job", "60s"), "token"},
+			{lab.Encode("MULTI"), "+OK\r\n"},
 			{lab.Encode("PING"), "+QUEUED\r\n"}, {lab.Encode("EXEC"), "*1\r\n+PONG\r\n"}},
 		"inline": {{"multi\r\n", "+OK\r\n"}, {"lock job 60s\r\n", inMulti}, {"exec\r\n", execAbort},
 			{"lock job 60s\r\n", "token"}},
-		"subscribe and leave": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x"), "+QUEUED\r\n"}, {lab.Encode("UNSUBSCRIBE", "x"), "+QUEUED\r\n"},
-			{lab.Encode("EXEC"), "*2\r\n" + subscription("subscribe", "x", 1) + subscription("unsubscribe", "x", 0)}, {lab.Encode("LOCK", "job", "60s"), "token"}},
-		"subscribe": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x", "y"), "+QUEUED\r\n"}, {lab.Encode("EXEC"),
-			"*1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("x") + ":1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("y") + ":2\r\n"},
+		"subscribe and leave": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x"), "+QUEUED\r\n"},
+			{lab.Encode("UNSUBSCRIBE", "x"), "+QUEUED\r\n"},
+			{lab.Encode("EXEC"), "*2\r\n" + subscription("subscribe", "x", 1) + subscription("unsubscribe", "x", 0)},
+			{lab.Encode("LOCK", "job", "60s"), "token"}},
+		"subscribe": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x", "y"), "+QUEUED\r\n"},
+			{lab.Encode("EXEC"),
+				"*1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("x") + ":1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("y") +
+					":2\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), subscribedError("lock")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +108,8 @@ func TestNoLockWithoutReplies(t *testing.T) {
 	host.Send(lab.Encode("CLIENT", "REPLY", "OFF") + lab.Encode("LOCK", "off", "60s") + lab.Encode("SET", "a", "1"))
 	host.Send(lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("GET", "a"))
 	host.Want("+OK\r\n" + lab.Bulk("1"))
-	host.Send(lab.Encode("CLIENT", "REPLY", "SKIP") + lab.Encode("LOCK", "skip", "60s") + lab.Encode("PING") + lab.Encode("GET", "a"))
+	host.Send(lab.Encode("CLIENT", "REPLY", "SKIP") + lab.Encode("LOCK", "skip",
+		"60s") + lab.Encode("PING") + lab.Encode("GET", "a"))
 	host.Want("+PONG\r\n" + lab.Bulk("1"))
 	host.Send(lab.Encode("CLIENT", "REPLY", "SKIP"))
 	host.Send(lab.Encode("LOCK", "skip", "60s"))
@@ -122,7 +137,8 @@ func TestQueuedClientReplyTakesEffectInExec(t *testing.T) {
 		for _, pipelined := range []bool{true, false} {
 			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 			run := func(host *lab.Client, middle string) (all string) {
-				begin, end := lab.Encode("MULTI")+queued, lab.Encode("EXEC")+middle+lab.Encode("CLIENT", "REPLY", "ON")+lab.Encode("PING")
+				begin, end := lab.Encode("MULTI")+queued, lab.Encode("EXEC")+middle+lab.Encode("CLIENT", "REPLY",
+					"ON")+lab.Encode("PING")
 				if pipelined {
 					host.Send(begin + end)
 				} else {
@@ -183,7 +199,8 @@ func TestPushesComeBetweenReplies(t *testing.T) {
 	r := &replyReader{Client: host}
 	for i := range 100 {
 		key, echo := fmt.Sprintf("job-%d", i), fmt.Sprintf("echo-%d", i)
-		host.Send(lab.Encode("ECHO", echo) + lab.Encode("LOCK", key, "60s") + lab.Encode("LOCK", key, "60s") + lab.Encode("ECHO", echo))
+		host.Send(lab.Encode("ECHO", echo) + lab.Encode("LOCK", key, "60s") + lab.Encode("LOCK", key,
+			"60s") + lab.Encode("ECHO", echo))
 		r.wantReply(lab.Bulk(echo))
 		token := lab.TokenOf(r.reply())
 		if token == "" {
@@ -250,7 +267,8 @@ func TestAttributeBelongsToItsReply(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	direct, host := lab.Dial3(t, c.Upstream.Addr), lab.Dial3(t, c.Addr)
-	for _, kind := range []string{"attrib", "push", "map", "set", "double", "bignum", "verbatim", "null", "true", "string", "array"} {
+	for _, kind := range []string{"attrib", "push", "map", "set", "double", "bignum", "verbatim", "null", "true",
+		"string", "array"} {
 		direct.Send(lab.Encode("DEBUG", "PROTOCOL", kind) + lab.Encode("ECHO", "end"))
 		want := ""
 		for !strings.HasSuffix(want, lab.Bulk("end")) {

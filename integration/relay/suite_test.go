@@ -173,7 +173,8 @@ func (s *stage) moment(c *lab.Client) string {
 // run's result for the one through the proxy.
 func perform(t testing.TB, addr string, sc scene, moments []string) (heard string, read []string) {
 	t.Helper()
-	s := &stage{t: t, addr: addr, conns: map[string]*lab.Client{}, ids: map[string]string{}, direct: moments == nil, moments: moments}
+	s := &stage{t: t, addr: addr, conns: map[string]*lab.Client{}, ids: map[string]string{}, direct: moments == nil,
+		moments: moments}
 	for i, line := range sc.steps {
 		if what := s.step(line); what != "" {
 			fmt.Fprintf(&s.heard, "step %d, %s: %s\n", i, line, what)

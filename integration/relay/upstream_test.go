@@ -76,7 +76,10 @@ func TestMastersRememberWhetherUpstreamWantsPassword(t *testing.T) {
 	// The upstream restarts with a password; a running proxy enforces it at once.
 	c.Upstream.RestartEmpty(t)
 	c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
-	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool { return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth })
+	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool {
+		return lab.Dial(t, c.Addr).Do("LOCK", "job",
+			"20ms") == noAuth
+	})
 	kept("password", 3)
 	c.Upstream.Kill()
 	c.Masters[0].Do(t, "DEL", "lockproxy:upstream:lock:")
@@ -99,13 +102,17 @@ func TestMastersRememberWhetherUpstreamWantsPassword(t *testing.T) {
 func TestUpstreamDeathClosesConnections(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
-	idle, locked, blocked, subscribed := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
+	idle, locked, blocked, subscribed := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr),
+		lab.Dial(t, c.Addr)
 	idle.WantDo("+PONG\r\n", "PING")
 	locked.WantDo("+PONG\r\n", "PING")
 	token := locked.Lock("job", "60s")
 	blocked.Send(lab.Encode("BLPOP", "queue", "0"))
 	subscribed.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
-	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+	lab.WaitFor(t, "blocked client", lab.Patience, func() bool {
+		return c.Upstream.Info(t, "clients",
+			"blocked_clients") == "1"
+	})
 	c.Upstream.RestartEmpty(t)
 	for _, host := range []*lab.Client{idle, locked, blocked, subscribed} {
 		host.WantClosed()
@@ -140,7 +147,10 @@ func TestReplicaSyncsThroughProxy(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(c.Addr, ":")
 	replica := lab.StartRedis(t, "--replicaof", "127.0.0.1", port)
-	lab.WaitFor(t, "replica in sync", 3*lab.Patience, func() bool { return replica.Info(t, "replication", "master_link_status") == "up" })
+	lab.WaitFor(t, "replica in sync", 3*lab.Patience, func() bool {
+		return replica.Info(t, "replication",
+			"master_link_status") == "up"
+	})
 	for i := range 1000 {
 		host.Send(lab.Encode("SET", fmt.Sprintf("later-%d", i), strings.Repeat(trap, 1+i%40)))
 	}
@@ -161,7 +171,8 @@ func TestReplicaSyncsThroughProxy(t *testing.T) {
 	// PSYNC turns a client's connection into a tunnel: LOCK has no meaning in it.
 	tunnel := lab.Dial(t, c.Addr)
 	tunnel.Send(lab.Encode("PSYNC", "?", "-1") + lab.Encode("LOCK", "tunnel", "60s"))
-	if got, _, _ := tunnel.Rest(500 * time.Millisecond); !strings.HasPrefix(got, "+FULLRESYNC ") || strings.Contains(got, "$57\r\n0") {
+	if got, _, _ := tunnel.Rest(500 * time.Millisecond); !strings.HasPrefix(got, "+FULLRESYNC ") ||
+		strings.Contains(got, "$57\r\n0") {
 		t.Errorf("PSYNC and LOCK: got %.200q", got)
 	}
 	tunnel.Close()

@@ -83,7 +83,8 @@ func TestQuitEndsAfterEarlierReplies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
-	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("QUIT") + lab.Encode("SET", "a", "2") +
+	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("QUIT") + lab.Encode("SET", "a",
+		"2") +
 		lab.Encode("LOCK", "after", "60s"))
 	host.Want("+OK\r\n")
 	token := lab.TokenOf(host.Frame())
@@ -106,7 +107,8 @@ func TestLeavingUnblocksUpstream(t *testing.T) {
 		"fin": func(host *lab.Client) { host.Close() },
 		"rst": func(host *lab.Client) { host.Reset() },
 	} {
-		for _, tail := range []string{"", lab.Encode("LOCK", "job", "60s"), lab.Encode("LOCK", "job", "60s") + lab.Encode("GET", "a")} {
+		for _, tail := range []string{"", lab.Encode("LOCK", "job", "60s"),
+			lab.Encode("LOCK", "job", "60s") + lab.Encode("GET", "a")} {
 			host := lab.Dial(t, c.Addr)
 			host.Send(lab.Encode("BLPOP", "queue", "0") + tail)
 			lab.WaitFor(t, "blocked client", lab.Patience, blocked("1"))
@@ -161,7 +163,8 @@ func TestResetLeavesNoKeyOnMinority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := host.Put(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", i), "60s") + lab.Encode("PING")); err != nil {
+		if err := host.Put(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", i),
+			"60s") + lab.Encode("PING")); err != nil {
 			t.Fatal(err)
 		}
 		if i%2 == 0 {

@@ -58,9 +58,9 @@ func TestSessionLossIsPushedInTime(t *testing.T) {
 	}
 }
 
-// wantPushInTime: the next push comes before the end of validity, but not so long before it that the
-// renewal cannot have been retried. On a machine that wakes this process late, the proxy and the
-// push are late, too.
+// wantPushInTime: the next push comes before the end of validity, but not so long before it that
+// the renewal cannot have been retried. On a machine that wakes this process late, the proxy and
+// the push are late, too.
 func wantPushInTime(t *testing.T, host *lab.Client, want string, end time.Time, lag func() time.Duration) {
 	t.Helper()
 	host.Timeout = 10 * time.Second
@@ -128,7 +128,10 @@ func TestSlowMasters(t *testing.T) {
 		r.Slow(0)
 	}
 	lab.Pass(t, 500*time.Millisecond)
-	lab.WaitFor(t, "masters that answer", lab.Patience, func() bool { return !strings.HasPrefix(host.Do("LOCKINFO", "job"), "-") })
+	lab.WaitFor(t, "masters that answer", lab.Patience, func() bool {
+		return !strings.HasPrefix(host.Do("LOCKINFO",
+			"job"), "-")
+	})
 	host.Unlock("job", token)
 	p.WantNoStray(t)
 }

@@ -58,8 +58,8 @@ type losses struct {
 	count     int
 }
 
-// wantRound fails unless the next replies are those of round n, with pushes between them only, each
-// of which comes once.
+// wantRound fails unless the next replies are those of round n, with pushes between them only,
+// each of which comes once.
 func (l *losses) wantRound(t *testing.T, n int, body string) {
 	t.Helper()
 	for i, want := range []string{lab.Bulk(fmt.Sprint(n)), lab.Bulk(body),

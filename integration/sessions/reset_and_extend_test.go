@@ -14,7 +14,8 @@ func TestResetReleasesSessionLockInPipeline(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
-	host.Send(lab.Encode("LOCK", "a", "60s", "SESSION") + lab.Encode("RESET") + lab.Encode("LOCK", "a", "60s", "SESSION") + lab.Encode("LOCK", "b", "60s", "SESSION", "WAIT", "0"))
+	host.Send(lab.Encode("LOCK", "a", "60s", "SESSION") + lab.Encode("RESET") + lab.Encode("LOCK", "a", "60s",
+		"SESSION") + lab.Encode("LOCK", "b", "60s", "SESSION", "WAIT", "0"))
 	first := lab.TokenOf(host.Frame())
 	host.Want("+RESET\r\n")
 	second, third := lab.TokenOf(host.Frame()), lab.TokenOf(host.Frame())
@@ -62,7 +63,10 @@ func TestExtendOutlivesFailedRenewals(t *testing.T) {
 		r.Thaw()
 	}
 	for _, c := range []*lab.Client{lab.Dial(t, p.Addr), p.Far} {
-		lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(c.Do("LOCKINFO", "job"), "-") })
+		lab.WaitFor(t, "a majority is back", lab.Patience, func() bool {
+			return !strings.HasPrefix(c.Do("LOCKINFO", "job"),
+				"-")
+		})
 	}
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token) // no push comes before the reply

@@ -112,7 +112,8 @@ func TestSessionOutlivesUpstream(t *testing.T) {
 // release it at once: there the delay is a minute, and the test does not wait that long.
 func TestSessionLockDelayKeepsKeyClosed(t *testing.T) {
 	t.Parallel()
-	short, long := lab.StartTwoProxies(t, "--session-lock-delay", "2s"), lab.StartTwoProxies(t, "--session-lock-delay", "60s")
+	short, long := lab.StartTwoProxies(t, "--session-lock-delay", "2s"),
+		lab.StartTwoProxies(t, "--session-lock-delay", "60s")
 	for name, end := range map[string]func(*lab.Client){
 		"fin":   func(c *lab.Client) { c.Close() },
 		"rst":   (*lab.Client).Reset,

@@ -32,8 +32,8 @@ func TestWaiterOutlivesVanishedClient(t *testing.T) {
 	}
 }
 
-// wantKeyAfterVanishing: a waiter gets the key of a client that vanishes in a phase of its LOCK with
-// this ttl, and no key of the client is left.
+// wantKeyAfterVanishing: a waiter gets the key of a client that vanishes in a phase of its LOCK
+// with this ttl, and no key of the client is left.
 func wantKeyAfterVanishing(t *testing.T, p *lab.TwoProxies, phase lab.Phase, manner lab.Manner, ttl time.Duration) {
 	t.Helper()
 	holder, waiter := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
@@ -65,11 +65,13 @@ func TestSilentSessionRunsOut(t *testing.T) {
 	p := l.Proxies[0]
 	machine := l.Net.Node(t)
 	_, port, _ := net.SplitHostPort(p.Addr)
-	cli := lab.LaunchAt(t, machine, "redis-cli", "-h", p.Node.IP, "-p", port, "-r", "-1", "-i", "100", "LOCK", "job", "4s", "SESSION")
+	cli := lab.LaunchAt(t, machine, "redis-cli", "-h", p.Node.IP, "-p", port, "-r", "-1", "-i", "100", "LOCK", "job",
+		"4s", "SESSION")
 	lab.WantHolders(t, l.Masters, "job", 3)
 	host := lab.Dial(t, p.Addr)
 	for start := time.Now(); time.Since(start) < 6*time.Second; { // it is silent, but connected
-		if got := host.Do("LOCK", "job", "60s"); got != lab.Null2 && !strings.HasPrefix(got, "-NOQUORUM ") { // of busy masters
+		// of busy masters
+		if got := host.Do("LOCK", "job", "60s"); got != lab.Null2 && !strings.HasPrefix(got, "-NOQUORUM ") {
 			t.Fatalf("LOCK during the session: got %q, want null", got)
 		}
 		lab.Pass(t, 30*time.Millisecond)

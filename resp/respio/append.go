@@ -13,7 +13,8 @@ func AppendCommand(b []byte, args ...string) []byte {
 	return b
 }
 
-// AppendHeader writes the line that announces the number of a list's elements or of a text's bytes.
+// AppendHeader writes the line that announces the number of a list's elements or of a text's
+// bytes.
 //
 //	> $12\r\n
 func AppendHeader(b []byte, kind byte, n int) []byte {

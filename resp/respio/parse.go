@@ -17,8 +17,8 @@ type Limits struct {
 }
 
 // Parse reads the reply that b begins with into r and returns its length in bytes. It returns 0
-// as long as b holds only a part of it; r is of no use then. The error is ErrMalformed, ErrTooLarge
-// or nil. r keeps no part of b, and its Elems are used again.
+// as long as b holds only a part of it; r is of no use then. The error is ErrMalformed,
+// ErrTooLarge or nil. r keeps no part of b, and its Elems are used again.
 func (l *Limits) Parse(b []byte, r *Reply) (n int, err error) {
 	n, err = l.parse(b, r, 0)
 	if err != nil {

@@ -61,8 +61,8 @@ func (r *Reader) Read(reply *Reply) (err error) {
 }
 
 // AppendFrame appends the bytes of the next reply or push to b. An attribute comes together with
-// its reply. AppendFrame checks lengths, but no other numbers. After an error, which Read describes,
-// the result ends with the part of the reply that was read.
+// its reply. AppendFrame checks lengths, but no other numbers. After an error, which Read
+// describes, the result ends with the part of the reply that was read.
 func (r *Reader) AppendFrame(b []byte) ([]byte, error) {
 	start := len(b)
 	b, err := r.append(b, start, 0)
@@ -133,8 +133,8 @@ func (r *Reader) appendLine(b []byte, start int) ([]byte, error) {
 	return b, malformed(ErrTooLarge, b[from:])
 }
 
-// appendText appends a text of n bytes and its end. It takes memory only as the bytes arrive, because
-// a server can announce any length.
+// appendText appends a text of n bytes and its end. It takes memory only as the bytes arrive,
+// because a server can announce any length.
 func (r *Reader) appendText(b []byte, start, n int) ([]byte, error) {
 	n += 2
 	if len(b)-start > r.limits.Reply-n {

@@ -196,7 +196,8 @@ func TestAnnouncedLengthTakesNoMemory(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	for _, in := range []string{"*4\r\n+a\r\n:1\r\n$1\r\nb\r\n$-1\r\n", "%2\r\n+a\r\n+1\r\n+b\r\n*0\r\n", "*5\r\n+a\r\n:1\r\n+b\r\n_\r\n+c\r\n"} {
+	for _, in := range []string{"*4\r\n+a\r\n:1\r\n$1\r\nb\r\n$-1\r\n", "%2\r\n+a\r\n+1\r\n+b\r\n*0\r\n",
+		"*5\r\n+a\r\n:1\r\n+b\r\n_\r\n+c\r\n"} {
 		var r Reply
 		if _, err := limits.Parse([]byte(in), &r); err != nil {
 			t.Fatal(err)
@@ -234,7 +235,8 @@ func FuzzReader(f *testing.F) {
 			t.Errorf("%q: parsed %q, read %q, %v", in, show(&parsed), show(&read), err2)
 		case n == 0 && err2 == nil:
 			t.Errorf("%q: read %q, parsed %v", in, show(&read), err)
-		case n == 0 && err == nil && !errors.Is(err2, io.EOF) && !errors.Is(err2, io.ErrUnexpectedEOF) && !errors.Is(err2, ErrTooLarge):
+		case n == 0 && err == nil && !errors.Is(err2, io.EOF) && !errors.Is(err2, io.ErrUnexpectedEOF) &&
+			!errors.Is(err2, ErrTooLarge):
 			t.Errorf("%q: parsed a part, read %v", in, err2)
 		}
 	})

@@ -80,8 +80,8 @@ func (s *session) client(args []string) bool {
 	return true
 }
 
-// kill answers CLIENT KILL with the number of connections it ended. When it has answered, no command
-// of the other connection runs any more.
+// kill answers CLIENT KILL with the number of connections it ended. When it has answered, no
+// command of the other connection runs any more.
 //
 //	> CLIENT KILL ID id [SKIPME yes|no]
 func (s *session) kill(args []string) {

@@ -103,8 +103,8 @@ func (s *statusResult) writeLocks(b *strings.Builder) {
 	}
 }
 
-// lockKind returns the mode of a lock, with the number of holders if there may be several. An older
-// proxy sends no mode.
+// lockKind returns the mode of a lock, with the number of holders if there may be several. An
+// older proxy sends no mode.
 func lockKind(l *stat.Lock) string {
 	switch l.Mode {
 	case "shared", "limit":

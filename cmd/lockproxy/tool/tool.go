@@ -39,7 +39,8 @@ type Subcommand struct {
 
 // Subcommands returns all of them, in the order of --help.
 func Subcommands() []Subcommand {
-	return []Subcommand{runCommand, statusCommand, whyCommand, healthCommand, benchCommand, DoctorCommand, completionCommand(),
+	return []Subcommand{runCommand, statusCommand, whyCommand, healthCommand, benchCommand, DoctorCommand,
+		completionCommand(),
 		helpCommand, versionCommand}
 }
 

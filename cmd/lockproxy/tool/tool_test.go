@@ -305,8 +305,8 @@ func TestHealthAcceptsUserWithoutPing(t *testing.T) {
 	}
 }
 
-// TestReadyIsAboutTheRelay: --ready needs the upstream's answer, and --ready=locks a majority of the
-// masters as well.
+// TestReadyIsAboutTheRelay: --ready needs the upstream's answer, and --ready=locks a majority of
+// the masters as well.
 func TestReadyIsAboutTheRelay(t *testing.T) {
 	f := startFake(t)
 	f.says("LOCKPROXY", "*3\r\n*2\r\n+state\r\n+voting\r\n*2\r\n+state\r\n+down\r\n*2\r\n+state\r\n+refused\r\n")

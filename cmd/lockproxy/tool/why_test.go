@@ -207,7 +207,8 @@ func TestHealthNamesSilence(t *testing.T) {
 	}
 }
 
-// TestWhyText: the text names holder, masters, waiters, earlier holders, advice and silent proxies.
+// TestWhyText: the text names holder, masters, waiters, earlier holders, advice and silent
+// proxies.
 func TestWhyText(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -70,8 +70,8 @@ type LockCommand struct {
 // replies are the replies to the outcomes of a command.
 type replies [outcomes]fixedReply
 
-// TellsFree reports whether the reply to a Release or Refresh that fails depends on whether another
-// holds the lock (NotHeld) or the key is free (Free).
+// TellsFree reports whether the reply to a Release or Refresh that fails depends on whether
+// another holds the lock (NotHeld) or the key is free (Free).
 func (c *LockCommand) TellsFree() bool { return c.reply[Free] != c.reply[NotHeld] }
 
 // Append appends the reply to a command that is not Read. resp3 says whether the client has chosen

@@ -1,5 +1,5 @@
-// Package adopt reads what lock libraries send to one Redis: plain commands such as SET NX, and Lua
-// scripts that it recognises by their form. It is pure: no sockets, no clock.
+// Package adopt reads what lock libraries send to one Redis: plain commands such as SET NX, and
+// Lua scripts that it recognises by their form. It is pure: no sockets, no clock.
 //
 // [Patterns] says which keys are locks. [Patterns.Judge] decides, while a request arrives, whether
 // the request names one: then the proxy runs or refuses it, and the upstream never sees it.

@@ -9,8 +9,8 @@ import (
 const longestBody = 16 << 10
 
 // formOf returns the form of the body of a script: its tokens with one blank between them, with
-// strings in double quotes, with the first argument of redis.call and redis.pcall in lower case, and
-// with locals named v1, v2 and so on as they are declared. Two bodies of one form do the same.
+// strings in double quotes, with the first argument of redis.call and redis.pcall in lower case,
+// and with locals named v1, v2 and so on as they are declared. Two bodies of one form do the same.
 //
 // formOf reads a part of Lua 5.1: no functions, methods, goto, repeat, long strings or assignments
 // to anything but locals, and only globals of a list. A body that it does not read to its end has

@@ -15,8 +15,8 @@ const (
 )
 
 // Judge decides on the arguments of a request that have been read so far (each whole), of total.
-// full says that no more can be held back: then Judge does not return More. Nor does it if argv has
-// total arguments. Judge neither changes nor keeps argv.
+// full says that no more can be held back: then Judge does not return More. Nor does it if argv
+// has total arguments. Judge neither changes nor keeps argv.
 //
 // Keys that cannot be held back are not examined, but a script whose keys cannot be is Own: see
 // TooLong.

@@ -99,9 +99,10 @@ func prefix(_ *request, c *LockCommand, args [][]byte) *Refusal {
 	return nil
 }
 
-// library has the scripts of lock libraries. Those of packages that can be installed have the exact
-// bytes that the library sends, quoted to recognise them; their licences are MIT, BSD or Apache 2.0.
-// The others (formOnly in the tests) are written anew in the form of the library's script.
+// library has the scripts of lock libraries. Those of packages that can be installed have the
+// exact bytes that the library sends, quoted to recognise them; their licences are MIT, BSD or
+// Apache 2.0. The others (formOnly in the tests) are written anew in the form of the library's
+// script.
 var library = []row{
 	{"redis-py 4.3.4: LUA_RELEASE_SCRIPT", deleteIfEqual,
 		`

@@ -22,8 +22,8 @@ func sha1Of(body string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sums has the SHA1 of each body that has the library's bytes, under which EVALSHA knows it. Editors and
-// formatters must not change a byte.
+// sums has the SHA1 of each body that has the library's bytes, under which EVALSHA knows it.
+// Editors and formatters must not change a byte.
 var sums = map[string]string{
 	"redis-py 4.3.4: LUA_RELEASE_SCRIPT":             "c3f8721cbb97f72bc19e972846bd7aaf91901658",
 	"redis-py 4.3.4: LUA_EXTEND_SCRIPT":              "a4e8783852e6b949f9ef3a97212805108459a890",

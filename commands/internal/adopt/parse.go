@@ -40,8 +40,8 @@ var commands = map[string]struct {
 	"evalsha": {(*request).evalSHA, 3, 0},
 }
 
-// Parse reads a request that Judge has found to be Own. The error is a *Refusal. The command shares
-// no memory with argv.
+// Parse reads a request that Judge has found to be Own. The error is a *Refusal. The command
+// shares no memory with argv.
 //
 // Of a request that was not held back as a whole the last arguments may be nil, and the one before
 // them cut. Then the caller must not run the command: see TooLong.

@@ -266,7 +266,8 @@ func TestScriptIsLearned(t *testing.T) {
 			}
 			how.learn()
 			got, err := table.Parse(args(request))
-			want := LockCommand{Name: "evalsha", Library: "redis-py 4.3.4: LUA_RELEASE_SCRIPT", Do: Release, Key: "k", Value: "v",
+			want := LockCommand{Name: "evalsha", Library: "redis-py 4.3.4: LUA_RELEASE_SCRIPT", Do: Release, Key: "k",
+				Value: "v",
 				reply: oneOrZero}
 			if err != nil || got != want {
 				t.Errorf("got %+v, %v", got, err)

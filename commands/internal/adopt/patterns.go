@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Patterns are the patterns of adopt-keys, in the language of Redis' KEYS: ?, *, [a-c], [^x] and \.
-// The zero value matches no key.
+// Patterns are the patterns of adopt-keys, in the language of Redis' KEYS: ?, *, [a-c], [^x] and
+// \. The zero value matches no key.
 type Patterns struct {
 	list []string
 	all  bool
 }
 
-// ParsePatterns reads patterns that commas separate. It refuses what Redis would read in a way that
-// its author cannot mean.
+// ParsePatterns reads patterns that commas separate. It refuses what Redis would read in a way
+// that its author cannot mean.
 func ParsePatterns(text string) (Patterns, error) {
 	var p Patterns
 	for pattern := range strings.SplitSeq(text, ",") {
@@ -52,8 +52,8 @@ func check(pattern string) error {
 	return nil
 }
 
-// checkClass checks class, which is between [ or [^ and ] in pattern. Redis takes the ] of [a-] for
-// the end of a range, and bytes above 127 for negative numbers on some machines.
+// checkClass checks class, which is between [ or [^ and ] in pattern. Redis takes the ] of [a-]
+// for the end of a range, and bytes above 127 for negative numbers on some machines.
 func checkClass(pattern, class string) error {
 	if class == "" {
 		return fmt.Errorf("pattern %q has an empty []: want characters in it", pattern)

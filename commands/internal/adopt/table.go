@@ -16,8 +16,8 @@ type Options struct {
 	// MaxTTL and below 1 ms.
 	MaxTTL time.Duration
 
-	// ParseTTL checks a ttl of the command called name. ms has digits, which are milliseconds, perhaps
-	// after a minus. Its error is the reply, without the dash. nil: no limits.
+	// ParseTTL checks a ttl of the command called name. ms has digits, which are milliseconds,
+	// perhaps after a minus. Its error is the reply, without the dash. nil: no limits.
 	ParseTTL func(name string, ms []byte) (time.Duration, error)
 
 	// ParseKey checks a key. Its error is the reply, without the dash. nil: no limits.
@@ -33,8 +33,8 @@ type Table struct {
 // NewTable returns a table that has seen no script.
 func NewTable(o Options) *Table { return &Table{opts: o, cache: newCache(mostScripts)} }
 
-// Learn remembers the body of a script that SCRIPT LOAD brings: EVALSHA finds it from now on. Parse
-// learns from EVAL by itself.
+// Learn remembers the body of a script that SCRIPT LOAD brings: EVALSHA finds it from now on.
+// Parse learns from EVAL by itself.
 func (t *Table) Learn(body []byte) { t.learn(body) }
 
 // learn returns the SHA1 and the script of body.

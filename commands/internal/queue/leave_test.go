@@ -45,9 +45,11 @@ func TestInvitedLeaves(t *testing.T) {
 		end  func(disconnected chan struct{}, cancel context.CancelCauseFunc, qs *Queues)
 		want error
 	}{
-		{"client", func(disconnected chan struct{}, _ context.CancelCauseFunc, _ *Queues) { close(disconnected) }, ErrDisconnected},
+		{"client", func(disconnected chan struct{}, _ context.CancelCauseFunc, _ *Queues) { close(disconnected) },
+			ErrDisconnected},
 		{"drain", func(_ chan struct{}, _ context.CancelCauseFunc, qs *Queues) { qs.Drain() }, ErrDraining},
-		{"context", func(_ chan struct{}, cancel context.CancelCauseFunc, _ *Queues) { cancel(context.Canceled) }, context.Canceled},
+		{"context", func(_ chan struct{}, cancel context.CancelCauseFunc, _ *Queues) { cancel(context.Canceled) },
+			context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -39,8 +39,9 @@ func (q *waitQueue) grantedLocked(w *waiter) {
 	}
 }
 
-// refusedLocked records that an attempt of the leader ended with err. freed says that a majority had
-// released the key before; then another proxy was faster. Otherwise the holder still has the lock.
+// refusedLocked records that an attempt of the leader ended with err. freed says that a majority
+// had released the key before; then another proxy was faster. Otherwise the holder still has the
+// lock.
 func (q *waitQueue) refusedLocked(err error, freed bool) {
 	if freed {
 		q.streak.refused()

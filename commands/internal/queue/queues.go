@@ -69,11 +69,11 @@ func New(locker Acquirer, watcher KeyWatcher, masters, max int, maxTTL time.Dura
 		draining: make(chan struct{})}
 }
 
-// Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
-// an error: ErrTimeout after timeout (0: none), ErrDisconnected when disconnected is closed, ErrDraining,
-// ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
-// the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets
-// want.Waits itself. from is the client's address for operators; it may be nil.
+// Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or
+// with an error: ErrTimeout after timeout (0: none), ErrDisconnected when disconnected is closed,
+// ErrDraining, ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be
+// asked when the time was up. Without a timeout it is what attempts have failed with for maxTTL.
+// It sets want.Waits itself. from is the client's address for operators; it may be nil.
 func (qs *Queues) Wait(ctx context.Context, disconnected <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
 	w, err := qs.join(from, want, waitLimits{ctx: ctx, disconnected: disconnected, draining: qs.draining})
@@ -123,7 +123,8 @@ func (qs *Queues) enterLocked(w *waiter, key string) {
 	}
 }
 
-// leave takes w out of its queues. Who is first in all its queues then, leads. An empty queue ends.
+// leave takes w out of its queues. Who is first in all its queues then, leads. An empty queue
+// ends.
 func (qs *Queues) leave(w *waiter) {
 	var stops []func()
 	qs.mu.Lock()

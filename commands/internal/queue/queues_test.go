@@ -120,7 +120,8 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 	disconnected := make(chan struct{})
 	q.wg.Go(func() {
-		lease, err := q.ls.Wait(context.Background(), disconnected, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
+		lease, err := q.ls.Wait(context.Background(), disconnected, timeout, nil,
+			quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
 		q.mu.Lock()
 		q.out[name] = outcomeAt{err, time.Since(bubbleStart)}
 		q.mu.Unlock()
@@ -246,7 +247,8 @@ func TestQueueEarlyMessage(t *testing.T) {
 func TestQueueSubscribesThenTries(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
-		time.AfterFunc(1500*time.Microsecond, func() { q.lock.set(time.Time{}, nil) }) // after the first try, before the subscription
+		// after the first try, before the subscription
+		time.AfterFunc(1500*time.Microsecond, func() { q.lock.set(time.Time{}, nil) })
 		q.join("a", 0, -1)
 		q.wg.Wait()
 		if got := q.result("a"); got.err != nil || got.at > 5*time.Millisecond {
@@ -278,7 +280,8 @@ func TestQueueTimeouts(t *testing.T) {
 				q.join("second", tt.timeout, -1)
 				q.wg.Wait()
 				for _, who := range []string{"head", "second"} {
-					if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second && tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
+					if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second &&
+						tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
 						t.Errorf("%s, %s: got %v at %v, want %v at %v", tt.name, who, got.err, got.at, tt.want, tt.at)
 					}
 				}

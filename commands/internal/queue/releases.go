@@ -26,9 +26,9 @@ func (r release) masters(majority int) int {
 // releases are the last releases of a key, the oldest first.
 type releases []release
 
-// note records one more message about the release id, or, if here, that this proxy has finished it.
-// all is how many masters there are. It reports whether an attempt that failed before may succeed
-// now: at the first message, and when a majority has released.
+// note records one more message about the release id, or, if here, that this proxy has finished
+// it. all is how many masters there are. It reports whether an attempt that failed before may
+// succeed now: at the first message, and when a majority has released.
 func (rs *releases) note(id string, here bool, all int) (news bool) {
 	at := slices.IndexFunc(*rs, func(r release) bool { return r.id == id })
 	if at < 0 {

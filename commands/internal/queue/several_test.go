@@ -83,8 +83,8 @@ func TestSeveralKeysWoken(t *testing.T) {
 	})
 }
 
-// TestSeveralKeysLeave: a client that gives up leaves all lines at once, and the next ones move up.
-// The queue remembers keys that became free while it was first.
+// TestSeveralKeysLeave: a client that gives up leaves all lines at once, and the next ones move
+// up. The queue remembers keys that became free while it was first.
 func TestSeveralKeysLeave(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("x", quorum.Exclusive, 10*time.Second, "a")

@@ -182,8 +182,8 @@ func TestSharingWriterLetsReadersIn(t *testing.T) {
 	}
 }
 
-// TestSecondReleaseHere: a lock that is shared first and released then wakes the leader twice, also
-// without a message of a master.
+// TestSecondReleaseHere: a lock that is shared first and released then wakes the leader twice,
+// also without a message of a master.
 func TestSecondReleaseHere(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("x", quorum.Exclusive, 10*time.Second, "job")

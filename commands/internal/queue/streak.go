@@ -25,8 +25,8 @@ func (s *streak) granted(mode quorum.Mode, waited bool) {
 	}
 }
 
-// refused records that another proxy got the lock after a release, which ends a streak of exclusive
-// grants.
+// refused records that another proxy got the lock after a release, which ends a streak of
+// exclusive grants.
 func (s *streak) refused() {
 	if s.last == quorum.Exclusive {
 		s.handOvers = 0

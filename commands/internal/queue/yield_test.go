@@ -92,7 +92,8 @@ func TestQueueYieldedTurnIsTaken(t *testing.T) {
 		}
 		q.wg.Wait()
 		for i := 1; i < 24; i++ {
-			if took := q.result(fmt.Sprint(i)).at - q.result(fmt.Sprint(i-1)).at; took >= hold+peerPause/2 && took < 40*time.Millisecond {
+			if took := q.result(fmt.Sprint(i)).at - q.result(fmt.Sprint(i-1)).at; took >= hold+peerPause/2 &&
+				took < 40*time.Millisecond {
 				t.Errorf("a pause of %v before grant %d", took-hold, i)
 			}
 		}
@@ -105,7 +106,8 @@ func TestQueueSuccessorSubscribes(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.wg.Go(func() { // at the same moment as a, and after it
 			time.Sleep(time.Microsecond)
-			_, err := q.ls.Wait(context.Background(), nil, 0, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
+			_, err := q.ls.Wait(context.Background(), nil, 0, nil, quorum.Request{Key: "job", TTL: 10 * time.Second,
+				Owner: "b"})
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			q.out["b"] = outcomeAt{err, time.Since(bubbleStart)}

@@ -53,8 +53,8 @@ func kindsOf(calls []string) (kinds []string) {
 	return kinds
 }
 
-// TestClaimedAgain: a client that takes the lock over during the delay keeps it, and its end begins
-// a delay of its own.
+// TestClaimedAgain: a client that takes the lock over during the delay keeps it, and its end
+// begins a delay of its own.
 func TestClaimedAgain(t *testing.T) {
 	held(t, 20*time.Second, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(500 * time.Millisecond)
@@ -74,8 +74,8 @@ func TestClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestLockMovedToAnotherSessionIsKept: if the connection of a lock ends while EXTEND ... SESSION of
-// another one asks the masters, the lock is not released.
+// TestLockMovedToAnotherSessionIsKept: if the connection of a lock ends while EXTEND ... SESSION
+// of another one asks the masters, the lock is not released.
 func TestLockMovedToAnotherSessionIsKept(t *testing.T) {
 	secret := leaseOf("ab").Token.Secret
 	type when int

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// pushLost notifies a holder that speaks RESP3 that its lock of keys is lost, or will be because it
-// is no longer renewed: once for each key. It may block while the client does not read.
+// pushLost notifies a holder that speaks RESP3 that its lock of keys is lost, or will be because
+// it is no longer renewed: once for each key. It may block while the client does not read.
 //
 //	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
 func (l *lock) pushLost(keys []string) {

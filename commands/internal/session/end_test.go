@@ -117,5 +117,6 @@ func TestChangedLocks(t *testing.T) {
 
 // leaseOf is a lease with a validity of 2.9 s and a secret of so many times two digits.
 func leaseOf(digits string) quorum.Lease {
-	return quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat(digits, 20)}, Validity: 2900 * time.Millisecond}
+	return quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat(digits, 20)},
+		Validity: 2900 * time.Millisecond}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Keep renews lease of keys, which was just granted or extended, until the connection ends. The
-// first renewal is due after a third of ttl. The lock belongs to this connection from then on, also
-// if it was another one's.
+// first renewal is due after a third of ttl. The lock belongs to this connection from then on,
+// also if it was another one's.
 func (ls *Locks) Keep(session Connection, keys []string, lease quorum.Lease, ttl time.Duration) {
 	now := ls.now()
 	l := &lock{conn: session, keys: keys, token: lease.Token, ttl: ttl, granted: now, kept: now,

@@ -53,8 +53,10 @@ func TestKeysRenewed(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		time.Sleep(1500 * time.Millisecond)
 		o.onEnd(resp.EndClient)
-		want := []string{"of a and b and c 1s", "extend 3s at 1s", "release a at 1.5s", "release b at 1.5s", "release c at 1.5s"}
-		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 || !slices.Equal(reported(), []string{"released a b c"}) {
+		want := []string{"of a and b and c 1s", "extend 3s at 1s", "release a at 1.5s", "release b at 1.5s",
+			"release c at 1.5s"}
+		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 ||
+			!slices.Equal(reported(), []string{"released a b c"}) {
 			t.Errorf("asked %v, want %v; reported %v", got, want, reported())
 		}
 	})
@@ -65,7 +67,8 @@ func TestKeysLost(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		e.fail(quorum.ErrLost)
 		time.Sleep(1500 * time.Millisecond)
-		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" || !slices.Equal(reported(), []string{"lost a b c"}) {
+		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" ||
+			!slices.Equal(reported(), []string{"lost a b c"}) {
 			t.Errorf("pushed %v at %s, reported %v", keys, at, reported())
 		}
 	})
@@ -97,8 +100,8 @@ func TestSomeKeysUnlocked(t *testing.T) {
 	}
 }
 
-// TestSomeKeysUnlockedMeanwhile: an UNLOCK of some keys gives up a renewal that runs. It would find
-// a key lost, and the others would fade.
+// TestSomeKeysUnlockedMeanwhile: an UNLOCK of some keys gives up a renewal that runs. It would
+// find a key lost, and the others would fade.
 func TestSomeKeysUnlockedMeanwhile(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond)

@@ -92,8 +92,8 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 	}
 }
 
-// New returns Locks without a lock. It calls freed for each lock that was released here, and report
-// for each event. maxHold is how long a lock is renewed at most, delay
+// New returns Locks without a lock. It calls freed for each lock that was released here, and
+// report for each event. maxHold is how long a lock is renewed at most, delay
 // how long it stays closed when its connection has ended.
 func New(locker Renewer, freed func(key, secret string), report func(stat.Event),
 	maxHold, delay time.Duration, log *zap.Logger) *Locks {

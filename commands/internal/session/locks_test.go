@@ -110,7 +110,8 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 		}, nil, 10*time.Second, delay, zap.NewNop())
 		e.holds = hs
 		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
-		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)},
+			Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -134,7 +135,8 @@ func TestRenewedEachThirdOfTTLUntilMaxHold(t *testing.T) {
 		if len(got) != 9 || got[8] != "extend 3s at 9s" || hs.Count() != 0 {
 			t.Errorf("renewed %v, %d left; want the last one at 9s", got, hs.Count())
 		}
-		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab", 20) + `\r\n" at 11.85s`
+		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab",
+			20) + `\r\n" at 11.85s`
 		if len(o.pushes()) != 1 || o.pushes()[0] != push {
 			t.Errorf("pushed %v, want %s: 9s + 10ms + 2.89s - 50ms", o.pushes(), push)
 		}
@@ -158,7 +160,8 @@ func TestRenewalFails(t *testing.T) {
 				e.fail(nil)
 			}
 			time.Sleep(5 * time.Second)
-			if lost := len(o.pushes()) == 1 && strings.HasSuffix(o.pushes()[0], "at 2.85s"); lost == recover || len(o.pushes()) > 1 {
+			if lost := len(o.pushes()) == 1 && strings.HasSuffix(o.pushes()[0], "at 2.85s"); lost == recover ||
+				len(o.pushes()) > 1 {
 				t.Errorf("recovers %v: pushed %v", recover, o.pushes())
 			}
 			n := len(e.log())
@@ -181,7 +184,8 @@ func TestRenewalLost(t *testing.T) {
 		o.resp3 = false
 		e.fail(quorum.ErrLost)
 		time.Sleep(5 * time.Second)
-		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 0 || len(o.pushes()) != 0 || len(freed()) != 1 {
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 0 || len(o.pushes()) != 0 ||
+			len(freed()) != 1 {
 			t.Errorf("asked %v, %d left, pushed %v, freed %v", got, hs.Count(), o.pushes(), freed())
 		}
 	})

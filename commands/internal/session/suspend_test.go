@@ -22,7 +22,8 @@ func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, susp
 		e.holds = hs
 		var slept atomic.Int64
 		hs.suspended = func() time.Duration { return 100*time.Hour + time.Duration(slept.Load()) }
-		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)},
+			Validity: 29900 * time.Millisecond}, 30*time.Second)
 		f(e, o, hs, func(d time.Duration) { slept.Add(int64(d)) })
 		hs.Close()
 	})
@@ -41,7 +42,8 @@ func TestWorkDueDuringSuspendHappensOnWaking(t *testing.T) {
 	}{
 		{"none", 0, []string{"extend 30s at 10s", "extend 30s at 20s"}, ""},
 		{"renewal nearer", 5 * time.Second, []string{"extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
-		{"renewal overdue", 15 * time.Second, []string{"extend 30s at 3s", "extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
+		{"renewal overdue", 15 * time.Second, []string{"extend 30s at 3s", "extend 30s at 5s", "extend 30s at 15s",
+			"extend 30s at 25s"}, ""},
 		{"validity ended", 28 * time.Second, nil, "at 3s"},
 		{"longer than max-hold", 2 * time.Hour, nil, "at 3s"},
 	} {
@@ -53,7 +55,8 @@ func TestWorkDueDuringSuspendHappensOnWaking(t *testing.T) {
 				if got := e.log(); !slices.Equal(got, tt.want) {
 					t.Errorf("%s: asked %v, want %v", tt.name, got, tt.want)
 				}
-				if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") || !strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
+				if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") ||
+					!strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
 					t.Errorf("%s: pushed %q, want %q", tt.name, got, tt.lostPush)
 				}
 			})
@@ -76,7 +79,8 @@ func TestSuspendDuringRenewal(t *testing.T) {
 			suspend(time.Minute)
 			time.Sleep(15 * time.Second)
 			got, pushed := e.log(), o.pushes()
-			if fails && (!slices.Equal(got, []string{"extend 30s at 10s"}) || len(pushed) != 1 || !strings.HasSuffix(pushed[0], "at 12.5s")) {
+			if fails && (!slices.Equal(got, []string{"extend 30s at 10s"}) || len(pushed) != 1 ||
+				!strings.HasSuffix(pushed[0], "at 12.5s")) {
 				t.Errorf("asked %v, pushed %v", got, pushed)
 			}
 			if !fails && (!slices.Equal(got, []string{"extend 30s at 10s", "extend 30s at 20s"}) || len(pushed) != 0) {
@@ -110,7 +114,8 @@ func TestSuspendCheckEnds(t *testing.T) {
 			t.Error("the check still runs")
 		}
 		hs.mu.Unlock()
-		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond},
+			30*time.Second)
 		suspend(time.Minute)
 		time.Sleep(5 * time.Second)
 		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 1m1s") {

@@ -43,8 +43,8 @@ func Connect(options redis.Options, addrs ...string) Proxies {
 	}
 }
 
-// Do runs work under the lock of key, and renews it. It waits at most wait (0: one try, or three if
-// proxies fail), or returns ErrTaken. If the lock is lost, ErrLost ends work's context; Do returns it.
+// Do runs work under the lock of key and renews it. It waits at most wait (0: one try, or three if
+// proxies fail), or returns ErrTaken. A lost lock ends work's context with ErrLost, and ends Do.
 func (ask Proxies) Do(ctx context.Context, key string, ttl, wait time.Duration,
 	work func(ctx context.Context, fence int64) error) error {
 	start, ms, granted, err := time.Now(), ttl.Milliseconds(), any(nil), error(nil)

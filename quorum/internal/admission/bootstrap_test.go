@@ -72,7 +72,8 @@ func TestNewDeployment(t *testing.T) {
 	if s.now.Sub(time.Unix(1.7e9, 0)) > time.Second || s.quarantines > 0 || len(p.says) == 0 {
 		t.Errorf("%d quarantines, says %q", s.quarantines, p.says)
 	}
-	if fence, floor := s.mustLock(p, time.Second, 0, 1, 2, 3, 4), uint64(time.Unix(1.7e9, 0).UnixMilli())<<floorShift; fence-floor > 1000<<floorShift {
+	if fence, floor := s.mustLock(p, time.Second, 0, 1, 2, 3, 4), uint64(time.Unix(1.7e9,
+		0).UnixMilli())<<floorShift; fence-floor > 1000<<floorShift {
 		t.Errorf("fence %d, want about %d", fence, floor)
 	}
 	s.want(s.begin(), "for another", "vvvvv")
@@ -206,7 +207,8 @@ func TestExcludesFirst(t *testing.T) {
 	s.move(0, true)
 	g, now := New(p.g.o), s.now
 	see := func(i int) (kinds []ActionKind) {
-		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: s.masters[i].facts(), ProbeReply: s.masters[i].probe(now)})
+		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: s.masters[i].facts(),
+			ProbeReply: s.masters[i].probe(now)})
 		actions, _ := g.Evaluate(now)
 		for _, a := range actions {
 			kinds = append(kinds, a.Kind)

@@ -136,7 +136,8 @@ func fencesOfOneProxy(t *testing.T, late, forget bool) {
 		t.Errorf("late %v, floors forgotten %v: %q, fence %d after %d", late, forget, s.wrong, s.fence, fence)
 	}
 	if got := s.masters[0].counters[7] >= fence-2; got == forget {
-		t.Errorf("late %v, floors forgotten %v: another counter is %d, was %d", late, forget, s.masters[0].counters[7], fence-2)
+		t.Errorf("late %v, floors forgotten %v: another counter is %d, was %d", late, forget, s.masters[0].counters[7],
+			fence-2)
 	}
 }
 

@@ -82,8 +82,8 @@ func (e *evaluation) evaluateVoter(i int) {
 	}
 }
 
-// readmittedTooSoon reports whether a master was admitted again sooner after its last vote than a quarantine
-// lasts, and not with the memory of before: others have taken a deployment for new.
+// readmittedTooSoon reports whether a master was admitted again sooner after its last vote than a
+// quarantine lasts, and not with the memory of before: others have taken a deployment for new.
 func (e *view) readmittedTooSoon(i int) bool {
 	m := &e.g.masters[i]
 	if m.last.id == "" || m.last.admission == m.rec.admission {

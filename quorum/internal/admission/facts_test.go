@@ -43,7 +43,8 @@ func TestRefusal(t *testing.T) {
 
 // People see which server they run, not which Redis it is compatible with.
 func TestSoftware(t *testing.T) {
-	for info, want := range map[string]string{valkeyInfo: "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
+	for info, want := range map[string]string{valkeyInfo: "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15",
+		"role:master\r\n": ""} {
 		t.Run(want, func(t *testing.T) {
 			var f ServerInfo
 			f.ReadInfo(info)
@@ -58,13 +59,15 @@ func TestSoftware(t *testing.T) {
 func TestInfoBySections(t *testing.T) {
 	var f ServerInfo
 	for _, section := range []string{
-		"# Server\r\nrun_id:x\r\n", "# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n", "# Stats\r\nevicted_keys:3\r\n",
+		"# Server\r\nrun_id:x\r\n", "# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n",
+		"# Stats\r\nevicted_keys:3\r\n",
 		"# Persistence\r\naof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:1\r\naof_last_write_status:ok\r\n",
 		"# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
 	} {
 		f.ReadInfo(section)
 	}
-	if want := (ServerInfo{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true, RewriteScheduled: true, LastWriteOK: true, Role: "master",
+	if want := (ServerInfo{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true,
+		RewriteScheduled: true, LastWriteOK: true, Role: "master",
 		NoReplicas: true}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
@@ -108,8 +111,10 @@ func TestDurableFacts(t *testing.T) {
 	}
 	durable := ServerInfo{AOF: true, ConfigKnown: true, FsyncAlways: true, LastWriteOK: true, NoReplicas: true}
 	for _, spoil := range []func(*ServerInfo){
-		func(f *ServerInfo) { f.AOF = false }, func(f *ServerInfo) { f.ConfigKnown = false }, func(f *ServerInfo) { f.FsyncAlways = false },
-		func(f *ServerInfo) { f.LastWriteOK = false }, func(f *ServerInfo) { f.NoReplicas = false }, func(f *ServerInfo) { f.Rewriting = true },
+		func(f *ServerInfo) { f.AOF = false }, func(f *ServerInfo) { f.ConfigKnown = false },
+		func(f *ServerInfo) { f.FsyncAlways = false },
+		func(f *ServerInfo) { f.LastWriteOK = false }, func(f *ServerInfo) { f.NoReplicas = false },
+		func(f *ServerInfo) { f.Rewriting = true },
 		func(f *ServerInfo) { f.RewriteScheduled = true },
 	} {
 		f := durable

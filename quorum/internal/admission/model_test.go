@@ -653,7 +653,8 @@ func TestModel(t *testing.T) {
 		limit = n
 	}
 	for _, d := range [][4]uint8{{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 0}, {3, 0, 1, 0}, {0, 1, 1, 1}} {
-		for _, r := range []mRun{{mRules: mOurs, swift: 2}, {mRules: mOurs, swift: 1}, {mRules: mOurs, swap: true, swift: 2}} {
+		for _, r := range []mRun{{mRules: mOurs, swift: 2}, {mRules: mOurs, swift: 1},
+			{mRules: mOurs, swap: true, swift: 2}} {
 			if found, n := r.search(r.start(d[0], d[1], d[2], d[3]), limit); found != "" {
 				t.Errorf("%v, swap %v, %d states: %s", d, r.swap, n, found)
 			}
@@ -667,8 +668,9 @@ func TestModelOfLess(t *testing.T) {
 		less func(r *mRules)
 		from [4]uint8
 	}{
-		"no evidence":                        {func(r *mRules) { r.evidence, r.later = false, false }, [4]uint8{1, 0, 0, 0}},
-		"evidence only by contradiction":     {func(r *mRules) { r.evidence, r.enough = false, false }, [4]uint8{1, 0, 0, 0}},
+		"no evidence": {func(r *mRules) { r.evidence, r.later = false, false }, [4]uint8{1, 0, 0, 0}},
+		"evidence only by contradiction": {func(r *mRules) { r.evidence, r.enough = false, false },
+			[4]uint8{1, 0, 0, 0}},
 		"the wait begins with the mark":      {func(r *mRules) { r.wait = false }, [4]uint8{1, 0, 1, 0}},
 		"learned by the reachable ones only": {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
 		"evidence of any age":                {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},

@@ -269,7 +269,8 @@ func TestRecordsOfTheLastVersion(t *testing.T) {
 	s.proxies = nil
 	for i, m := range s.masters {
 		m.evicted = 5 // as found: the number at its admission is not known
-		m.hash["record"] = record{kind: recordVotes, runID: m.runID(), fingerprint: g.fingerprint, nonce: parseNonce("0123456789abcde" + string(rune('0'+i)))}.String()
+		m.hash["record"] = record{kind: recordVotes, runID: m.runID(), fingerprint: g.fingerprint,
+			nonce: parseNonce("0123456789abcde" + string(rune('0'+i)))}.String()
 		m.hash["settings"] = g.settings.String()
 	}
 	p := s.begin()
@@ -368,7 +369,8 @@ func (s *story) goBack(p, away *wProxy, masters ...int) {
 	}
 }
 
-// meet lets q connect to masters 0 and 1, the second of them later, and wait for master 2 a little.
+// meet lets q connect to masters 0 and 1, the second of them later, and wait for master 2 a
+// little.
 func (s *story) meet(q *wProxy, later time.Duration) {
 	for i, wait := range []time.Duration{later, 100 * time.Millisecond} {
 		q.lanes[i].cut = false
@@ -451,8 +453,8 @@ func TestOldDisksMetFirst(t *testing.T) {
 	}
 }
 
-// TestRestartedMastersWaitForTheThirdNotForEver: a master that is silent for MaxAge counts as away,
-// and the others are admitted.
+// TestRestartedMastersWaitForTheThirdNotForEver: a master that is silent for MaxAge counts as
+// away, and the others are admitted.
 func TestRestartedMastersWaitForTheThirdNotForEver(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {

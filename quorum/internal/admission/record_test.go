@@ -11,14 +11,17 @@ import (
 
 func TestRecordText(t *testing.T) {
 	for text, want := range map[string]record{
-		"":                     {},
-		"A run fp nonce":       {kind: recordVotes, runID: "run", fingerprint: "fp", nonce: nonce{admission{0, "nonce"}, -1}},
-		"A run fp 7-12-0123":   {kind: recordVotes, runID: "run", fingerprint: "fp", nonce: nonce{admission{7, "0123"}, 12}},
-		"N run nonce":          {kind: recordNew, runID: "run", nonce: nonce{admission{0, "nonce"}, -1}},
-		"O fp":                 {kind: recordOff, fingerprint: "fp"},
-		"Q run n 5000 - new -": {kind: recordMark, runID: "run", nonce: nonce{admission{0, "n"}, -1}, wait: 5 * time.Second, cause: "new"},
-		"Q run 2-0-n 0 ko moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true, override: true,
-			cause: "moved", fingerprint: "fp"},
+		"": {},
+		"A run fp nonce": {kind: recordVotes, runID: "run", fingerprint: "fp",
+			nonce: nonce{admission{0, "nonce"}, -1}},
+		"A run fp 7-12-0123": {kind: recordVotes, runID: "run", fingerprint: "fp", nonce: nonce{admission{7, "0123"}, 12}},
+		"N run nonce":        {kind: recordNew, runID: "run", nonce: nonce{admission{0, "nonce"}, -1}},
+		"O fp":               {kind: recordOff, fingerprint: "fp"},
+		"Q run n 5000 - new -": {kind: recordMark, runID: "run", nonce: nonce{admission{0, "n"}, -1}, wait: 5 * time.Second,
+			cause: "new"},
+		"Q run 2-0-n 0 ko moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true,
+			override: true,
+			cause:    "moved", fingerprint: "fp"},
 	} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
 			got := parseRecord(text)
@@ -30,8 +33,10 @@ func TestRecordText(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"A", "A run fp", "A run fp nonce more", "a run fp nonce", " ", "Q run n x - new -", "Q run n -5 - new -",
-		"Q run n 99999999999999999999 - new -", "Q run n 9223372036854775807 - new -", "Q run n 1 - new", "Z", "N run", "O"} {
+	for _, text := range []string{"A", "A run fp", "A run fp nonce more", "a run fp nonce", " ", "Q run n x - new -",
+		"Q run n -5 - new -",
+		"Q run n 99999999999999999999 - new -", "Q run n 9223372036854775807 - new -", "Q run n 1 - new", "Z", "N run",
+		"O"} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
 			if got := parseRecord(text); got.kind != recordUnknown {
 				t.Errorf("%q: %+v, want unknown", text, got)
@@ -59,7 +64,8 @@ func TestKnownText(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]admission{"5-7-ab": {5, "ab"}, "x-7-ab": {0, "x-7-ab"}, "99999999999999999999-0-a": {0, "99999999999999999999-0-a"}} {
+	for text, want := range map[string]admission{"5-7-ab": {5, "ab"}, "x-7-ab": {0, "x-7-ab"},
+		"99999999999999999999-0-a": {0, "99999999999999999999-0-a"}} {
 		if got := parseNonce(text).admission; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -73,7 +79,8 @@ func TestSupersedes(t *testing.T) {
 		supersedes, later bool
 	}{
 		{none, old, false, false}, {old, none, true, true}, {old, old, false, false}, {admission{0, "y"}, old, true, false},
-		{admission{1, "y"}, old, true, true}, {old, admission{1, "y"}, false, false}, {admission{1, "y"}, admission{1, "z"}, true, false},
+		{admission{1, "y"}, old, true, true}, {old, admission{1, "y"}, false, false},
+		{admission{1, "y"}, admission{1, "z"}, true, false},
 	} {
 		t.Run(fmt.Sprint(c.a, " and ", c.b), func(t *testing.T) {
 			if c.a.supersedes(c.b) != c.supersedes || c.a.later(c.b) != c.later {
@@ -86,7 +93,8 @@ func TestSupersedes(t *testing.T) {
 func TestReasons(t *testing.T) {
 	now := time.Now()
 	names := []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}
-	q := Quarantine{Cause: causeRestarted, Since: now.Add(-17500 * time.Millisecond), Until: now.Add(42500 * time.Millisecond), names: names}
+	q := Quarantine{Cause: causeRestarted, Since: now.Add(-17500 * time.Millisecond),
+		Until: now.Add(42500 * time.Millisecond), names: names}
 	if got := q.Error(); got != "restarted 17s ago, votes in 43s" {
 		t.Errorf("%q", got)
 	}
@@ -156,10 +164,13 @@ func TestOthersConnected(t *testing.T) {
 		want    string
 	}{
 		{"nobody", record(theirs), nil, ""},
-		{"our own lanes, and others' clients", record(theirs), []ListedClient{{"1", name(ours)}, {"2", "app"}, {"3", "lockproxy-like"}}, ""},
-		{"others, whose settings the master knows", record(theirs), []ListedClient{{"1", name(theirs)}, {"2", name(ours)}}, "1 " + differs},
+		{"our own lanes, and others' clients", record(theirs), []ListedClient{{"1", name(ours)}, {"2", "app"},
+			{"3", "lockproxy-like"}}, ""},
+		{"others, whose settings the master knows", record(theirs), []ListedClient{{"1", name(theirs)}, {"2", name(ours)}},
+			"1 " + differs},
 		{"others, whose settings are not known", record(ours), []ListedClient{{"1", name(theirs)}}, "1 "},
-		{"the first version, on its master", record(theirs), []ListedClient{{"1", "lockproxy"}, {"2", name(theirs)}}, "1 2 " + differs},
+		{"the first version, on its master", record(theirs), []ListedClient{{"1", "lockproxy"}, {"2", name(theirs)}},
+			"1 2 " + differs},
 		{"the first version, on our master", record(ours), []ListedClient{{"1", "lockproxy"}}, ""},
 		{"the first version, on an empty master", wire.ProbeReply{}, []ListedClient{{"1", "lockproxy"}}, ""},
 	} {

@@ -243,7 +243,8 @@ func TestRestartBesideOneThatCannotBeWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		first   int
 		durable bool // the full one has kept all on disk
-	}{"the full one first": {0, false}, "the other first": {1, false}, "nothing lost": {0, true}, "nothing lost there": {1, true}} {
+	}{"the full one first": {0, false}, "the other first": {1, false}, "nothing lost": {0, true},
+		"nothing lost there": {1, true}} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t, 3)
 			s.masters[0].durable = c.durable

@@ -8,7 +8,8 @@ import (
 
 func TestSettingsDiffer(t *testing.T) {
 	o := func(change func(*Options)) *Options {
-		o := &Options{KeyPrefix: "lock:", MaxTTL: time.Minute, Fencing: true, IDs: []string{"b:1", "a:1/2", "m3"}, Names: []string{"b", "a", "c"}}
+		o := &Options{KeyPrefix: "lock:", MaxTTL: time.Minute, Fencing: true, IDs: []string{"b:1", "a:1/2", "m3"},
+			Names: []string{"b", "a", "c"}}
 		change(o)
 		return o
 	}
@@ -31,12 +32,15 @@ func TestSettingsDiffer(t *testing.T) {
 		})
 	}
 	for want, change := range map[string]func(*Options){
-		"max-ttl 60000ms (here 30000ms)":                         func(o *Options) { o.MaxTTL = 30 * time.Second },
-		"fencing on (here off)":                                  func(o *Options) { o.Fencing = false },
-		"restart-guard on (here off)":                            func(o *Options) { o.Mode = Off },
-		"key-prefix lock%3A (here x)":                            func(o *Options) { o.KeyPrefix = "x" },
-		"another list of masters":                                func(o *Options) { o.IDs[1] = "a:1" },
-		"max-ttl 60000ms (here 1000ms), another list of masters": func(o *Options) { o.MaxTTL, o.IDs = time.Second, o.IDs[:1] },
+		"max-ttl 60000ms (here 30000ms)": func(o *Options) { o.MaxTTL = 30 * time.Second },
+		"fencing on (here off)":          func(o *Options) { o.Fencing = false },
+		"restart-guard on (here off)":    func(o *Options) { o.Mode = Off },
+		"key-prefix lock%3A (here x)":    func(o *Options) { o.KeyPrefix = "x" },
+		"another list of masters":        func(o *Options) { o.IDs[1] = "a:1" },
+		"max-ttl 60000ms (here 1000ms), another list of masters": func(o *Options) {
+			o.MaxTTL, o.IDs = time.Second,
+				o.IDs[:1]
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			ours := settingsOf(o(change))

@@ -35,7 +35,8 @@ type working struct {
 func (p *wProxy) healthy(i int, was working) bool {
 	l := &p.lanes[i]
 	s := l.server
-	return l.up && !l.cut && !l.flaky && !l.stepped && was == working{l.conn, s, s.run, s.flushes} && !s.broken && s.hangs == nil && !s.down
+	return l.up && !l.cut && !l.flaky && !l.stepped && was == working{l.conn, s, s.run, s.flushes} && !s.broken &&
+		s.hangs == nil && !s.down
 }
 
 // stops fails if a majority that voted together, and has had no fault since, no longer votes:

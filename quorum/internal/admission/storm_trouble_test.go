@@ -50,7 +50,8 @@ func (w *world) witnessed(i int) bool {
 	}
 	n := 0
 	for j, o := range w.masters {
-		if k := w.proxies[0].g.parseKnown(o.hash["known"])[i]; j != i && parseNonce(strings.Fields(s.hash["record"])[3]).admission == k.admission && k.writes > old {
+		if k := w.proxies[0].g.parseKnown(o.hash["known"])[i]; j != i &&
+			parseNonce(strings.Fields(s.hash["record"])[3]).admission == k.admission && k.writes > old {
 			n++
 		}
 	}

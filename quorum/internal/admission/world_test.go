@@ -75,13 +75,15 @@ func (s *wServer) facts() ServerInfo {
 		f.Limited, f.Policy = true, s.policy
 	}
 	if s.durable {
-		f.AOF, f.ConfigKnown, f.FsyncAlways, f.LastWriteOK, f.NoReplicas, f.Rewriting = true, true, true, true, true, s.rewrites
+		f.AOF, f.ConfigKnown, f.FsyncAlways, f.LastWriteOK, f.NoReplicas, f.Rewriting = true, true, true, true, true,
+			s.rewrites
 	}
 	return f
 }
 
 func (s *wServer) probe(now time.Time) wire.ProbeReply {
-	return wire.ProbeReply{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters), Record: s.hash["record"],
+	return wire.ProbeReply{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters),
+		Record:   s.hash["record"],
 		Settings: s.hash["settings"], Known: s.hash["known"], Durable: s.hash["durable"], Writes: s.writes()}
 }
 
@@ -134,7 +136,8 @@ func mergeKnown(have, other string) string {
 	}
 	for i := range a {
 		x, y := parseNonce(a[i]), parseNonce(b[i])
-		if i > 0 && b[i] != "0" && (a[i] == "0" || y.number > x.number || y.admission == x.admission && y.evicted > x.evicted) {
+		if i > 0 && b[i] != "0" && (a[i] == "0" || y.number > x.number || y.admission == x.admission &&
+			y.evicted > x.evicted) {
 			a[i] = b[i]
 		}
 	}
@@ -225,7 +228,8 @@ type wHold struct {
 }
 
 func newWorld(seed uint64, n int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0), away: map[int]*wServer{}, survived: map[admission]admission{}}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0), away: map[int]*wServer{},
+		survived: map[admission]admission{}}
 	for i := range n {
 		w.masters = append(w.masters, newServer(fmt.Sprint("s", i)))
 	}
@@ -249,9 +253,10 @@ func (w *world) fail(format string, args ...any) {
 
 func (w *world) start(change ...func(*Options)) *wProxy {
 	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters)), worked: map[int]working{}}
-	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: !w.unfenced, Mode: w.mode, Floor: new(Floor), Nonce: func() string {
-		return fmt.Sprintf("%016x", w.Uint64())
-	}}
+	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: !w.unfenced, Mode: w.mode, Floor: new(Floor),
+		Nonce: func() string {
+			return fmt.Sprintf("%016x", w.Uint64())
+		}}
 	for i := range w.masters {
 		o.IDs, o.Names = append(o.IDs, fmt.Sprint("m", i)), append(o.Names, fmt.Sprint("m", i))
 	}

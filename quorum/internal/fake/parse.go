@@ -10,8 +10,10 @@ import (
 
 // Op is one operation of a packet.
 type Op struct {
-	Name  string // "acquire", "raise", "release", "fade", "topup", "extend", "share", "check", "inspect", "free", "refresh"
-	Waits bool   // of an acquire in a column: its client waits
+	// "acquire", "raise", "release", "fade", "topup", "extend", "share", "check", "inspect", "free",
+	// "refresh"
+	Name  string
+	Waits bool // of an acquire in a column: its client waits
 	Key   string
 	More  []string // further keys
 	Args  []string

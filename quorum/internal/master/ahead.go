@@ -2,7 +2,8 @@ package master
 
 import "time"
 
-// clockRate bounds how much faster or slower than ours a master's clock runs: by a part of so many.
+// clockRate bounds how much faster or slower than ours a master's clock runs: by a part of so
+// many.
 const clockRate = 100
 
 // ahead is by how much the master's clock is ahead of the lane's, at least. It turns the time of

@@ -259,7 +259,8 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 		var c collect
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
 		synctest.Wait()
-		if got, s := c.String(), l.Status(); got != "acquire may land" || s.Reason != "answered something that is not Redis' protocol" {
+		if got, s := c.String(), l.Status(); got != "acquire may land" ||
+			s.Reason != "answered something that is not Redis' protocol" {
 			t.Errorf("answered %s, status %+v", got, s)
 		}
 		m.Set(func() { m.Hook = nil })

@@ -50,7 +50,8 @@ func TestForbiddenKey(t *testing.T) {
 		c.got = nil
 		packets()
 		m.Pause()
-		for _, o := range []wire.Op{op(wire.Extend, held), op(wire.Acquire, tokenAt("other", 2)), op(wire.Check, tokenAt("no", 3)), op(wire.Acquire, tokenAt("no", 4))} {
+		for _, o := range []wire.Op{op(wire.Extend, held), op(wire.Acquire, tokenAt("other", 2)),
+			op(wire.Check, tokenAt("no", 3)), op(wire.Acquire, tokenAt("no", 4))} {
 			if err := l.Ask(o, &c); err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +137,8 @@ func TestForbiddenBesideScriptFlush(t *testing.T) {
 				synctest.Wait()
 				packets := forbidding(m)
 				flushScriptsAt(m, flush)
-				for _, o := range []wire.Op{op(wire.Check, tokenAt("no", 2)), op(wire.Extend, held), op(wire.Check, tokenAt("no", 3))} {
+				for _, o := range []wire.Op{op(wire.Check, tokenAt("no", 2)), op(wire.Extend, held),
+					op(wire.Check, tokenAt("no", 3))} {
 					_ = l.Ask(o, &c)
 				}
 				if err := l.Release(unlock(held), time.Minute, true, &c); err != nil {

@@ -134,7 +134,8 @@ func begin(t *testing.T, o *Options, change ...func(*LaneConfig)) (*Lane, *host)
 	t.Helper()
 	h := &host{claimed: map[string]int{}}
 	c := LaneConfig{
-		Options: o, Names: []string{o.NameOf(), "10.0.0.2:6379"}, Host: h, Log: zap.NewNop(), Start: time.Now(), MaxTTL: time.Minute,
+		Options: o, Names: []string{o.NameOf(), "10.0.0.2:6379"}, Host: h, Log: zap.NewNop(), Start: time.Now(),
+		MaxTTL:    time.Minute,
 		KeyPrefix: "lock:", Encoder: &wire.Encoder{StateKey: wire.ReservedPrefix + "state:lock:", Fencing: true},
 	}
 	for _, f := range change {
@@ -155,7 +156,8 @@ type collect struct {
 	got []string
 }
 
-var names = map[wire.OpKind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
+var names = map[wire.OpKind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release",
+	wire.Fade: "fade", wire.TopUp: "topup",
 	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free", wire.Refresh: "refresh"}
 
 func (c *collect) add(text string) {

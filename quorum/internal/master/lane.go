@@ -92,8 +92,8 @@ func (l *Lane) AskFull(op wire.Op, to Receiver) error {
 // so that requests of many callers travel together.
 //
 // For the same reason operations that are queued while several wait for their answers are written
-// by the Flush that follows these answers. If that takes too long, the caller must call Flush again
-// after left; 0: the queue is empty or being written.
+// by the Flush that follows these answers. If that takes too long, the caller must call Flush
+// again after left; 0: the queue is empty or being written.
 func (l *Lane) Flush() (left time.Duration) {
 	l.mu.Lock()
 	if left = l.packets.wait(&l.queue, l.cfg.clock()); left > 0 {

@@ -99,8 +99,8 @@ func TestClockOfNewConnection(t *testing.T) {
 	})
 }
 
-// A top-up may be on its way for less than its lock has left. A clock that is 1 % fast ends the keys
-// of the lock that much earlier, and another that is slow takes the top-up for younger.
+// A top-up may be on its way for less than its lock has left. A clock that is 1 % fast ends the
+// keys of the lock that much earlier, and another that is slow takes the top-up for younger.
 func TestTopUpComesInTime(t *testing.T) {
 	const ttl = 100 * time.Second
 	began := time.Now()

@@ -181,7 +181,8 @@ func TestScriptFlushKeepsOrderOfUnsent(t *testing.T) {
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 2)), &c)
 		m.Resume()
 		synctest.Wait()
-		if got := c.String(); got != "acquire 1"+strings.Repeat(", extend 0000000000000001", gatherFrom)+", release 1, acquire 2" {
+		if got := c.String(); got != "acquire 1"+strings.Repeat(", extend 0000000000000001",
+			gatherFrom)+", release 1, acquire 2" {
 			t.Errorf("answered %s", got)
 		}
 	})
@@ -262,7 +263,8 @@ func TestErrorIsOfItsOperationOrPacket(t *testing.T) {
 		if got := c.String(); got != "acquire "+busy+", release "+busy {
 			t.Errorf("answered %s", got)
 		}
-		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Repairs != 1 || s.Grants != 1 {
+		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Repairs != 1 ||
+			s.Grants != 1 {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Hook, m.Fault = nil, nil })

@@ -164,7 +164,8 @@ func TestPacketsWait(t *testing.T) {
 // A step of the clock and a role as a replica are remembered until they are forgiven.
 func TestServerEvidence(t *testing.T) {
 	s := newServer()
-	first, second := admission.ServerInfo{RunID: "run-1", Role: "master"}, admission.ServerInfo{RunID: "run-2", Role: "slave"}
+	first, second := admission.ServerInfo{RunID: "run-1", Role: "master"},
+		admission.ServerInfo{RunID: "run-2", Role: "slave"}
 	clock := func(ahead time.Duration) { s.noteClock(time.Second, time.Second, time.Second+ahead) }
 	type want struct {
 		stepped bool

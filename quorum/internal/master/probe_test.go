@@ -21,10 +21,12 @@ func TestFactsComeAtOnceAndEverySecond(t *testing.T) {
 		})
 		l, h := start(t, m)
 		o := h.last()
-		if o.Conn != 1 || o.Record != record || o.Settings != "some settings" || o.Known != "some admissions" || o.Fields != 3 || o.Stepped || o.Demoted {
+		if o.Conn != 1 || o.Record != record || o.Settings != "some settings" || o.Known != "some admissions" ||
+			o.Fields != 3 || o.Stepped || o.Demoted {
 			t.Errorf("observed %+v", o)
 		}
-		if f := o.ServerInfo; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" || !f.NoReplicas {
+		if f := o.ServerInfo; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" ||
+			!f.NoReplicas {
 			t.Errorf("facts %+v", f)
 		}
 		if !o.Sent.Equal(time.Now()) || !o.At.Equal(time.Now()) || o.Clock != time.Duration(time.Now().UnixNano()) {
@@ -67,7 +69,10 @@ func TestObservedInOrder(t *testing.T) {
 			l.Probe()
 			synctest.Wait()
 			answered := -1
-			err := l.Send(wire.AppendCommand(nil, "PING"), func(*wire.Reply, error) { answered = len(h.sofar().observed) - before })
+			err := l.Send(wire.AppendCommand(nil, "PING"), func(*wire.Reply,
+				error) {
+				answered = len(h.sofar().observed) - before
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +137,8 @@ func TestAnotherServer(t *testing.T) {
 		m.Set(func() { m.RunID = "run-2" })
 		l.Probe()
 		synctest.Wait()
-		if s := l.Status(); s.State != stat.StateDown || s.Reason != "is another server now" || len(h.sofar().observed) != 1 {
+		if s := l.Status(); s.State != stat.StateDown || s.Reason != "is another server now" ||
+			len(h.sofar().observed) != 1 {
 			t.Errorf("%d observations, status %+v", len(h.sofar().observed), s)
 		}
 		time.Sleep(time.Second)
@@ -142,8 +148,8 @@ func TestAnotherServer(t *testing.T) {
 	})
 }
 
-// TestFormerReplicaIsNamedUntilForgiven: a server that was a replica once is said to have been one,
-// until that is forgiven.
+// TestFormerReplicaIsNamedUntilForgiven: a server that was a replica once is said to have been
+// one, until that is forgiven.
 func TestFormerReplicaIsNamedUntilForgiven(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)

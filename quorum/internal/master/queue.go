@@ -32,8 +32,8 @@ type entry struct {
 	unconfirmed uint64    // a release that came late, or may have: the other masters that had not confirmed it
 }
 
-// plainCommand is a command that is no lock operation. done is called once with the reply; nil without
-// one.
+// plainCommand is a command that is no lock operation. done is called once with the reply; nil
+// without one.
 type plainCommand struct {
 	request []byte
 	done    func(r *wire.Reply)

@@ -54,7 +54,8 @@ func TestRealServer(t *testing.T) {
 	l, _ := dial(t, server.Addr, func(c *LaneConfig) { c.Options.Dial = smallSocket })
 	var c collect
 	k := tokenAt("k", 1)
-	for _, kind := range []wire.OpKind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
+	for _, kind := range []wire.OpKind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect,
+		wire.Fade, wire.Free} {
 		mustAsk(t, l, op(kind, k), &c)
 	}
 	if err := l.Release(unlock(k), time.Minute, true, &c); err != nil {
@@ -62,7 +63,8 @@ func TestRealServer(t *testing.T) {
 	}
 	l.Flush()
 	eventually(t, func() bool { return len(c.all()) == 9 })
-	if got := c.all(); strings.Join(got[:3], ", ") != "acquire 1, raise 1, check 1" || got[7] != "free 1" || got[8] != "release 0" {
+	if got := c.all(); strings.Join(got[:3], ", ") != "acquire 1, raise 1, check 1" || got[7] != "free 1" ||
+		got[8] != "release 0" {
 		t.Errorf("answered %v", got)
 	}
 
@@ -85,7 +87,8 @@ func TestRealServer(t *testing.T) {
 			t.Fatalf("answered %s: a release overtook its SET", got)
 		}
 	}
-	if r, err := l.Call(t.Context(), wire.AppendCommand(nil, "DBSIZE")); err != nil || r.Int != 0 && r.Int != 1 { // the counters
+	// the counters
+	if r, err := l.Call(t.Context(), wire.AppendCommand(nil, "DBSIZE")); err != nil || r.Int != 0 && r.Int != 1 {
 		t.Errorf("DBSIZE %+v, %v", r, err)
 	}
 }
@@ -112,7 +115,8 @@ func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
 	}
 	roots = x509.NewCertPool()
 	roots.AddCert(leaf)
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der},
+		PrivateKey: key}}})
 	if err != nil {
 		t.Fatal(err)
 	}

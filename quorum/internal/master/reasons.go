@@ -70,7 +70,8 @@ func Answered(r *wire.Reply) error {
 }
 
 // Reason turns an error of a connection to a master into a reason. waited is the time that it
-// names if that timed out. The reason names no address because clients may not be meant to see one.
+// names if that timed out. The reason names no address because clients may not be meant to see
+// one.
 func Reason(err error, waited time.Duration) error {
 	if errors.Is(err, wire.ErrUnparsable) {
 		return err

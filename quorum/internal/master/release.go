@@ -137,9 +137,9 @@ func (l *Lane) Releasing(t wire.TokenAt) bool {
 	return l.conn.justReleased(t)
 }
 
-// NoteUnconfirmed adds to a pending release which other masters have not confirmed that they deleted
-// the token. If the release comes late, the lane passes them to Host.ReleasedLate. sent: the master
-// may have carried the release out by now; pending: it has not answered.
+// NoteUnconfirmed adds to a pending release which other masters have not confirmed that they
+// deleted the token. If the release comes late, the lane passes them to Host.ReleasedLate. sent:
+// the master may have carried the release out by now; pending: it has not answered.
 func (l *Lane) NoteUnconfirmed(t wire.TokenAt, masters uint64) (sent, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,8 +49,9 @@ type repair struct {
 // ends reports whether the repair ends a lock.
 func (r *repair) ends() bool { return r.op.Kind != wire.TopUp }
 
-// within returns how long a top-up that is sent now may be on its way: 2.5 % of the ttl less than it
-// lasts. Until then those that made the lock hold it, if all clocks' rates differ by less than 1 %.
+// within returns how long a top-up that is sent now may be on its way: 2.5 % of the ttl less than
+// it lasts. Until then those that made the lock hold it, if all clocks' rates differ by less than
+// 1 %.
 func (r *repair) within(now time.Time) time.Duration {
 	return r.until.Sub(now) - r.lives/40
 }

@@ -57,8 +57,8 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 	return nil
 }
 
-// sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed and no SET of the
-// token may still land.
+// sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed and no SET of
+// the token may still land.
 func (s *repairs) sendTopUp(st *status, q *queue, r *repair, now time.Time) {
 	e, over := s.pushTopUp(st, q, r, now)
 	switch {
@@ -82,8 +82,8 @@ func (s *repairs) pushTopUp(st *status, q *queue, r *repair, now time.Time) (e *
 	return q.push(op, nil), false
 }
 
-// sent notes that e was queued for r. Another entry may be on the lane for r already; e comes after
-// it, and ends r if both are answered.
+// sent notes that e was queued for r. Another entry may be on the lane for r already; e comes
+// after it, and ends r if both are answered.
 func (s *repairs) sent(r *repair, e *entry) {
 	s.serial++
 	r.state, r.serial = repairSent, s.serial

@@ -111,8 +111,8 @@ func TestRepairStates(t *testing.T) {
 	}
 }
 
-// Two top-ups or releases of a token may be on the lane at once. The answer to the first leaves the
-// repair pending: if the connection breaks before the second is answered, it goes out again.
+// Two top-ups or releases of a token may be on the lane at once. The answer to the first leaves
+// the repair pending: if the connection breaks before the second is answered, it goes out again.
 func TestAnswerToEarlierSendingEndsNothing(t *testing.T) {
 	for name, kind := range map[string]wire.OpKind{"top-up": wire.TopUp, "release": wire.Release, "fade": wire.Fade} {
 		t.Run(name, func(t *testing.T) {

@@ -31,9 +31,9 @@ func carriedOut(m *fake.Master, log *[]string) {
 	})
 }
 
-// TestMissedReleasesGoBeforeNewWork: after a break the connection before is killed, then the master
-// gets the releases that it missed, and only then new work. A SET that was on its way is never
-// carried out after that.
+// TestMissedReleasesGoBeforeNewWork: after a break the connection before is killed, then the
+// master gets the releases that it missed, and only then new work. A SET that was on its way is
+// never carried out after that.
 func TestMissedReleasesGoBeforeNewWork(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -62,7 +62,8 @@ func TestMissedReleasesGoBeforeNewWork(t *testing.T) {
 			t.Error("the master does not vote again")
 		}
 		order := strings.Join(log, ",")
-		kill, release, acquire := strings.Index(order, "CLIENT KILL"), strings.LastIndex(order, "release"), strings.LastIndex(order, "acquire")
+		kill, release, acquire := strings.Index(order, "CLIENT KILL"), strings.LastIndex(order, "release"),
+			strings.LastIndex(order, "acquire")
 		if kill < 0 || release < kill || acquire < release {
 			t.Errorf("carried out %s: want CLIENT KILL, release, acquire", order)
 		}

@@ -82,7 +82,8 @@ func wantRefused(t *testing.T, l *Lane, h *host, m *fake.Master, reason string) 
 // Errors of other kinds refuse no master.
 func TestTrialOnSickMaster(t *testing.T) {
 	for _, err := range []string{
-		"OOM command not allowed", "READONLY You can't write", "MISCONF disk", "NOREPLICAS", "LOADING", "ERR unknown command",
+		"OOM command not allowed", "READONLY You can't write", "MISCONF disk", "NOREPLICAS", "LOADING",
+		"ERR unknown command",
 	} {
 		t.Run(err, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -306,7 +307,8 @@ func TestRealRights(t *testing.T) {
 	}
 	optional := []string{
 		"+script|load", "+ping", "+config|get", "+client|id", "+client|kill", "+client|setname",
-		"+client|list", "+subscribe", "+unsubscribe", "+scan", "+publish", "+pubsub|numsub", "&lockproxy:released:*", "&lockproxy:changed*", "~lock:*",
+		"+client|list", "+subscribe", "+unsubscribe", "+scan", "+publish", "+pubsub|numsub", "&lockproxy:released:*",
+		"&lockproxy:changed*", "~lock:*",
 	}
 	for _, right := range slices.Concat(others, commands) {
 		switch right[0] {

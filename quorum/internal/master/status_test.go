@@ -35,7 +35,8 @@ func TestExcludedMasterDoesNotVote(t *testing.T) {
 			l.Exclude(1, stat.StateQuarantined, waits(), false)
 			l.Exclude(1, stat.StateQuarantined, waits(), false)
 		}
-		if s := l.Status(); !strings.HasPrefix(s.Reason, "was put in quarantine") || s.VotesIn != time.Minute || s.Quarantines != 1 || l.MayServe() == nil {
+		if s := l.Status(); !strings.HasPrefix(s.Reason, "was put in quarantine") || s.VotesIn != time.Minute ||
+			s.Quarantines != 1 || l.MayServe() == nil {
 			t.Errorf("status %+v", s)
 		}
 		if n := logs.FilterMessage("master does not vote").Len(); n != 6 {
@@ -70,7 +71,8 @@ func TestExcludedMasterDoesNotVote(t *testing.T) {
 // TestDescribeNamesTheServer: people see which server they run, not which Redis it is compatible
 // with.
 func TestDescribeNamesTheServer(t *testing.T) {
-	for info, want := range map[string]string{"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n": "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
+	for info, want := range map[string]string{"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n": "valkey 9.1.2",
+		"redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
 		t.Run(want, func(t *testing.T) {
 			var f admission.ServerInfo
 			f.ReadInfo(info)
@@ -98,7 +100,8 @@ func TestCallGoesToAnyConnectedMaster(t *testing.T) {
 		if r, err := l.Call(ctx, wire.AppendCommand(nil, "HGET", "h", "field")); err != nil || r.Text != "value" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err := l.Call(ctx, wire.AppendCommand(nil, "NONSENSE")); err == nil || !strings.Contains(err.Error(), "unknown command") {
+		if _, err := l.Call(ctx, wire.AppendCommand(nil, "NONSENSE")); err == nil ||
+			!strings.Contains(err.Error(), "unknown command") {
 			t.Errorf("error reply: %v", err)
 		}
 		r, err := l.Call(ctx, wire.Probe.Eval("lockproxy:state:lock:"))

@@ -136,7 +136,8 @@ func TestStaleObservation(t *testing.T) {
 		var c collect
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
 		synctest.Wait()
-		if got := c.String(); got != "acquire again: has an admission that was not confirmed for 2s" || len(h.sofar().observed) != seen+1 {
+		if got := c.String(); got != "acquire again: has an admission that was not confirmed for 2s" ||
+			len(h.sofar().observed) != seen+1 {
 			t.Errorf("answered %s, %d observations, want one more than %d", got, len(h.sofar().observed), seen)
 		}
 		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)

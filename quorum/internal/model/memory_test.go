@@ -69,8 +69,8 @@ func (r *run) tickMasters(s *state) {
 	}
 }
 
-// tickMessages is tick for messages that set keys. A master would refuse those that were sent a ttl
-// ago.
+// tickMessages is tick for messages that set keys. A master would refuse those that were sent a
+// ttl ago.
 func (r *run) tickMessages(l *link) {
 	for lane := range l.lanes {
 		q := &l.lanes[lane]

@@ -117,7 +117,8 @@ func (m *fakeMaster) handleLocked(c *fakeConn, args []string) {
 			if delete(c.channels, channel); name == "SUBSCRIBE" {
 				c.channels[channel] = true
 			}
-			say("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", len(name), strings.ToLower(name), len(channel), channel, len(c.channels))
+			say("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", len(name), strings.ToLower(name), len(channel), channel,
+				len(c.channels))
 		}
 	case name == "PING" && len(c.channels) > 0:
 		say("*2\r\n$4\r\npong\r\n$0\r\n\r\n")
@@ -270,7 +271,8 @@ func inBubbleFirst(t *testing.T, first string, n int, f func(t *testing.T, s *Su
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var masters []*fakeMaster
-		o := Options{First: first, Timeout: testTimeout, Log: nopLog, Jitter: func(d time.Duration) time.Duration { return d }}
+		o := Options{First: first, Timeout: testTimeout, Log: nopLog,
+			Jitter: func(d time.Duration) time.Duration { return d }}
 		for i := range n {
 			masters = append(masters, newFakeMaster())
 			o.Masters = append(o.Masters, masters[i].master(i))

@@ -28,7 +28,8 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if me, err := c.Do(ctx, "client", "info").Text(); err != nil || !strings.Contains(me, "user=me") || !strings.Contains(me, "db=3") {
+	if me, err := c.Do(ctx, "client", "info").Text(); err != nil || !strings.Contains(me, "user=me") ||
+		!strings.Contains(me, "db=3") {
 		t.Errorf("%q, %v", me, err)
 	}
 	second, err := Dial(t.Context(), o)
@@ -55,7 +56,8 @@ func TestClient(t *testing.T) {
 // The fake master answers as Redis does.
 func TestOnRedis(t *testing.T) {
 	at := startRedis(t)
-	o := Options{Masters: []Endpoint{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
+	o := Options{Masters: []Endpoint{{Name: "m", Options: at, MayServe: func() error { return nil }}},
+		Timeout: 5 * time.Second}
 	o.Log, o.Jitter = nopLog, func(d time.Duration) time.Duration { return d }
 	s := New(o)
 	defer s.Close()

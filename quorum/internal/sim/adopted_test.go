@@ -173,8 +173,8 @@ func (w *world) holders(key, secret string) (n int) {
 	return n
 }
 
-// extra is how long masters keep a lock after a promise has ended: the longest attempt, clocks, and
-// the count of changes in the end.
+// extra is how long masters keep a lock after a promise has ended: the longest attempt, clocks,
+// and the count of changes in the end.
 func extra(t time.Duration) time.Duration {
 	return max(min(t/4, time.Second), 2*time.Millisecond) + 3*(t/100) + 30*time.Millisecond
 }
@@ -400,8 +400,8 @@ func (w *world) struckLocked(li *simLink, key, secret string) {
 	}
 }
 
-// adopted lets clients take and use locks by value, through several proxies, while messages are late
-// or lost. Values repeat.
+// adopted lets clients take and use locks by value, through several proxies, while messages are
+// late or lost. Values repeat.
 func (p *plan) adopted(r *rand.Rand) {
 	p.length, p.masters, p.proxies, p.count = 15*time.Second, 3+2*r.IntN(2), 2+r.IntN(2), 3+r.IntN(4)
 	p.maxTTL, p.mostHold = 12*time.Second, between(r, 5*time.Millisecond, 500*time.Millisecond)

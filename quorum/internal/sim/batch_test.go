@@ -80,9 +80,10 @@ func (c *simClient) giveAll(pr *simProxy, back []*claim, wg *sync.WaitGroup) {
 			}()
 			continue
 		}
-		pr.q.ReleaseAsync(quorum.ReleaseRequest{Key: cl.key, Token: cl.token, Likely: c.guess(cl)}, func(held bool, err error) {
-			defer wg.Done()
-			call.finish(held, err)
-		})
+		pr.q.ReleaseAsync(quorum.ReleaseRequest{Key: cl.key, Token: cl.token, Likely: c.guess(cl)},
+			func(held bool, err error) {
+				defer wg.Done()
+				call.finish(held, err)
+			})
 	}
 }

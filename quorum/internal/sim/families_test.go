@@ -232,8 +232,8 @@ func (p *plan) fastClocks(r *rand.Rand) {
 		[]faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
 }
 
-// drift lets the clocks of all masters run as fast as drift allows, while clients hold locks to the
-// end of their validity and others ask all the time.
+// drift lets the clocks of all masters run as fast as drift allows, while clients hold locks to
+// the end of their validity and others ask all the time.
 func (p *plan) drift(r *rand.Rand) {
 	p.maxTTL, p.count = between(r, time.Second, 4*time.Second), 4
 	p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0.9
@@ -318,8 +318,8 @@ func (p *plan) unlocks(r *rand.Rand) {
 	p.faults.kinds = kindsOf("trouble", "cut", "slow")
 }
 
-// extended lets clients extend locks soon and several times, and unlock them through another proxy,
-// while masters miss each of that: a lock is set again after it was released.
+// extended lets clients extend locks soon and several times, and unlock them through another
+// proxy, while masters miss each of that: a lock is set again after it was released.
 func (p *plan) extended(r *rand.Rand) {
 	p.length = between(r, 4*time.Second, 10*time.Second)
 	p.maxTTL, p.mostHold, p.count = 60*time.Second, 60*time.Millisecond, 6
@@ -333,7 +333,8 @@ func (p *plan) extended(r *rand.Rand) {
 		p.clients.kinds.draw(r)
 	}
 	p.traffic.late, p.traffic.latest = 0.3*r.Float64(), between(r, 20*time.Millisecond, 200*time.Millisecond)
-	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond), between(r, 50*time.Millisecond, 2*time.Second)
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
+		between(r, 50*time.Millisecond, 2*time.Second)
 	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "clog", "slow", "reset", "pause", "flush scripts"), true
 }
 

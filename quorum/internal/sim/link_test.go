@@ -129,8 +129,8 @@ func (li *simLink) resumeLocked(dir direction) {
 	}
 }
 
-// reachProxyLocked hands m to the proxy. After the end of the connection it drops m: the master may
-// still answer bytes that were on their way.
+// reachProxyLocked hands m to the proxy. After the end of the connection it drops m: the master
+// may still answer bytes that were on their way.
 func (li *simLink) reachProxyLocked(m *message) {
 	if li.closed || li.err != nil {
 		return

@@ -15,7 +15,8 @@ var checkMutations = []mutation{
 	}},
 	{name: "a check takes a silent master for one that lacks the token", family: "silence", finds: leftovers,
 		edits: []edit{
-			{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n", new: "	c.ask(k, late, func(has, lacks uint64) {\n"},
+			{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n",
+				new: "	c.ask(k, late, func(has, lacks uint64) {\n"},
 			{file: checkItself, old: "		case lacks == late:\n", new: "		case has == 0:\n"},
 		}},
 	{name: "a check learns nothing from a master that was set late and lacks the token", family: "extended",

@@ -17,7 +17,8 @@ var laneMutations = []mutation{
 	{name: "release on a second connection", finds: leftovers, edits: []edit{
 		{file: laneEnds, old: "	\"time\"\n\n	\"go.uber.org/zap\"\n",
 			new: "	\"context\"\n	\"time\"\n\n	\"go.uber.org/zap\"\n"},
-		{file: laneEnds, old: "	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)\n}\n", new: releaseElsewhere},
+		{file: laneEnds, old: "	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)\n}\n",
+			new: releaseElsewhere},
 	}},
 	{name: "the answer to an earlier top-up ends a later one", room: "./internal/master",
 		test: "TestAnswerToEarlierSendingEndsNothing", edits: []edit{
@@ -35,7 +36,8 @@ var laneMutations = []mutation{
 		}},
 	{name: "a request is as old as its place in the queue", test: "TestLateBeforeTheWay", room: "./internal/master",
 		edits: []edit{
-			{file: "internal/master/lane.go", old: "if op.Kind == wire.Acquire && op.Begun == 0 {", new: "if op.Kind == wire.Acquire {"},
+			{file: "internal/master/lane.go", old: "if op.Kind == wire.Acquire && op.Begun == 0 {",
+				new: "if op.Kind == wire.Acquire {"},
 		}},
 	{name: "the clock of a master is known for ever", test: "TestMasterTimeIsNeverLate", room: "./internal/master",
 		edits: []edit{

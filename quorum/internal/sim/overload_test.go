@@ -289,7 +289,8 @@ func (c *crowd) asks(key string) {
 // answered checks the answer to a call.
 func (c *crowd) answered(call, key string, began time.Time, err error) {
 	took, busy := time.Since(began), errors.Is(err, quorum.ErrBusy)
-	slow := busy && took != c.patience && took >= c.w.plan.clients.ttl[0]/4 // sent, and the masters could not answer in its time
+	// sent, and the masters could not answer in its time
+	slow := busy && took != c.patience && took >= c.w.plan.clients.ttl[0]/4
 	if busy && !slow {
 		c.note(func() { c.unsent++ })
 	}

@@ -16,8 +16,8 @@ import (
 //
 // The scheduler moves a goroutine that has run for 10 ms behind others that are ready, and a busy
 // machine makes every one run for that long. With the build tag faketime, which Go's playground
-// uses, the real clock stands still while a goroutine is ready, so none is moved. The race detector
-// runs goroutines in any order.
+// uses, the real clock stands still while a goroutine is ready, so none is moved. The race
+// detector runs goroutines in any order.
 //
 //	go test -tags faketime -run TestSeedReplays ./quorum/internal/sim
 //

@@ -106,9 +106,9 @@ func (f *faulter) forgetInTurn() {
 // lateIndex is the number of the client in requestsLate.
 const lateIndex = proberIndex + 1
 
-// requestsLate: the SET of a lock is on its way to one master until the lock has ended. Meanwhile an
-// EXTEND reaches only one of the masters that granted it, and another client has the lock. Then the
-// SET lands, and another EXTEND follows.
+// requestsLate: the SET of a lock is on its way to one master until the lock has ended. Meanwhile
+// an EXTEND reaches only one of the masters that granted it, and another client has the lock. Then
+// the SET lands, and another EXTEND follows.
 func (f *faulter) requestsLate() {
 	all, place := f.shuffled(), f.place()
 	pr, other := f.w.proxyAt(place), f.w.proxyAt((place+1)%len(f.w.places))

@@ -34,7 +34,8 @@ func shareOf(key, secret string) *Op {
 // The operation does not set its key.
 func TestCounterAhead(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		for _, bad := range []string{"9007199254740990", "9007199254740991", fmt.Sprint(FenceLimit(time.Now().Add(time.Hour)))} {
+		for _, bad := range []string{"9007199254740990", "9007199254740991",
+			fmt.Sprint(FenceLimit(time.Now().Add(time.Hour)))} {
 			s.must("FLUSHALL")
 			s.run(acquire("lock:mine", mine), shared("lock:readers", mine, 50*time.Second), limited("lock:slots", mine, 3, 0))
 			s.run(several(acquire("lock:x", mine), "lock:y", "lock:z"))
@@ -66,7 +67,8 @@ func TestCounterAhead(t *testing.T) {
 			other := acquire("lock:other", mine)
 			other.Counter = 8
 			s.want("another counter", s.run(acquire("lock:a", mine), other, acquire("lock:b", mine)), aheadText+" 5 "+aheadText)
-			s.want("extend, check, release", s.run(lasting(Extend, "lock:mine", mine, time.Minute), op(Check, "lock:readers", mine),
+			s.want("extend, check, release", s.run(lasting(Extend, "lock:mine", mine, time.Minute),
+				op(Check, "lock:readers", mine),
 				op(Release, "lock:mine", mine)), "0000000000000001 1 1")
 			s.want("no fencing", s.runAs(&Encoder{StateKey: testState}, "", acquire("lock:n", mine)), "0")
 			s.counter(bad)
@@ -101,12 +103,14 @@ func TestFenceAhead(t *testing.T) {
 					t.Errorf("%s to %d left\n%s\nof\n%s", name, bad, after, before)
 				}
 			}
-			s.want("the rest of the packet", s.run(raise("lock:mine", mine, bad), several(raise("lock:x", mine, bad), "lock:y", "lock:z"),
+			s.want("the rest of the packet", s.run(raise("lock:mine", mine, bad),
+				several(raise("lock:x", mine, bad), "lock:y", "lock:z"),
 				raise("lock:mine", mine, 20)), aheadText+" "+aheadText+" 1")
 		}
 		fine := FenceLimit(time.Now().Add(-time.Minute))
 		s.want("just under a day", s.run(raise("lock:mine", mine, fine), acquire("lock:a", mine)), fmt.Sprint("1 ", fine+1))
-		s.want("just under a day, counted alone", s.run(acquire("lock:b", mine), shared("lock:c", mine, time.Minute)), fmt.Sprintf("%d S000%016d", fine+2, fine+3))
+		s.want("just under a day, counted alone", s.run(acquire("lock:b", mine), shared("lock:c", mine, time.Minute)),
+			fmt.Sprintf("%d S000%016d", fine+2, fine+3))
 	})
 }
 
@@ -118,7 +122,8 @@ func TestCounterErrors(t *testing.T) {
 		junk.Counter = 8
 		const noNumber = "!ERR a fencing counter is no number under 2^53 - 1"
 		s.want("both", s.run(junk, high, junk), noNumber+" "+aheadText+" "+noNumber)
-		s.want("plain", s.run(&Op{Kind: Acquire, TokenAt: junk.TokenAt, Counter: 8, TTL: time.Minute}, acquire("lock:b", mine)), noNumber+" "+aheadText)
+		s.want("plain", s.run(&Op{Kind: Acquire, TokenAt: junk.TokenAt, Counter: 8, TTL: time.Minute},
+			acquire("lock:b", mine)), noNumber+" "+aheadText)
 	})
 }
 

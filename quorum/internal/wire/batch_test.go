@@ -64,7 +64,8 @@ func wantOrder(t *testing.T, b *Batch, ops []*Op) {
 // sharesToken reports whether both are of one token at one key at least.
 func sharesToken(a, b *Op) bool {
 	keys := append([]string{b.Key}, b.more()...)
-	return a.Secret == b.Secret && slices.ContainsFunc(append([]string{a.Key}, a.more()...), func(key string) bool { return slices.Contains(keys, key) })
+	return a.Secret == b.Secret && slices.ContainsFunc(append([]string{a.Key}, a.more()...),
+		func(key string) bool { return slices.Contains(keys, key) })
 }
 
 // A batch takes no more than a packet may have, and is empty after Reset.

@@ -21,8 +21,9 @@ type operation struct{ name, arguments string }
 // operations of each kind. The encoder chooses among those of Acquire, Raise and Release.
 var (
 	operations = [...]operation{
-		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#oma"}, Extend: {"extend", "st"},
-		Share: {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
+		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#oma"},
+		Extend: {"extend", "st"},
+		Share:  {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
 		Refresh: {"refresh", "ste"},
 	}
 	acquireShared = operation{"acquire_shared", "stfow"}

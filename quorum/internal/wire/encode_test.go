@@ -44,12 +44,15 @@ func everyOp() []*Op {
 		{Kind: Release, TokenAt: at},
 		{Kind: Release, TokenAt: at, Publish: true},
 		{Kind: Fade, TokenAt: at, TTL: 2 * time.Second},
-		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Millisecond, Fence: 12, Owner: "me", Begun: 1010*time.Second + 500, Within: 5*time.Second + 500},
+		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Millisecond, Fence: 12, Owner: "me", Begun: 1010*time.Second + 500,
+			Within: 5*time.Second + 500},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
-		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Counter: 8, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Minute}},
+		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Counter: 8, TTL: time.Second, Owner: "me",
+			Terms: &Terms{Waits: time.Minute}},
 		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
-		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: time.Second}},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0},
+			Waits: time.Second}},
 		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Owner: "me", Terms: two},
 		{Kind: Raise, TokenAt: at, Counter: 7, Fence: 5, Terms: two},
 		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Shared}},
@@ -67,8 +70,10 @@ func everyOp() []*Op {
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
-	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 9)
-	want := "EVALSHA " + Packet.SHA + " 27 " + testState + keys + " A x 111113 1015000000 1000000000 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
+	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job",
+		10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 9)
+	want := "EVALSHA " + Packet.SHA + " 27 " + testState + keys +
+		" A x 111113 1015000000 1000000000 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
 		" raise 3 @ 9007199254740991 4095 release 1 @ tell 1 @ fade 2 @ 2000 top_up 7 @ 1 7 0000000000000012 me exclusive 5000 extend 2 @ 3600000 check 1 @" +
 		" acquire_shared 5 @ 1000 7   acquire_slot 8 @ 1000 7  1000 10 3 0 acquire_keys 6 @ 1000 me  7 9 raise_keys 4 @ 0000000000000005 7 9" +
 		" top_up 7 @ 1000 7 0000000000000012  shared 1 top_up 7 @ 1000 7 0000000000000012  12 1 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0 refresh 3 @ 1000 -1" +
@@ -84,7 +89,8 @@ func TestAppendPacket(t *testing.T) {
 	if strings.Join(got[6:], ",") != "0010,1019800000,1000000000,"+mine+"me,,20000" {
 		t.Errorf("without fencing: %q", got)
 	}
-	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1", -time.Hour: "1"} {
+	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1",
+		-time.Hour: "1"} {
 		ops[8].TTL = ttl
 		if got = words(t, fenced.AppendPacket(nil, batch(t, ops[8]), "", false)); got[len(got)-1] != want {
 			t.Errorf("ttl %v is written %q", ttl, got)
@@ -101,7 +107,8 @@ func TestAppendCommand(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	got := words(t, Admit.Eval("s", "a", ""))
-	if len(got) != 6 || got[0] != "EVAL" || got[1] != Admit.Body || got[2] != "1" || got[3] != "s" || got[4] != "a" || got[5] != "" {
+	if len(got) != 6 || got[0] != "EVAL" || got[1] != Admit.Body || got[2] != "1" || got[3] != "s" || got[4] != "a" ||
+		got[5] != "" {
 		t.Errorf("%q", got)
 	}
 }
@@ -138,7 +145,8 @@ func BenchmarkAppendPacket(b *testing.B) {
 			var ops []*Op
 			for i := range n {
 				if i%2 == 0 {
-					ops = append(ops, &Op{Kind: Acquire, TokenAt: TokenAt{"lock:some-job", mine}, Counter: 714, TTL: 20 * time.Second})
+					ops = append(ops, &Op{Kind: Acquire, TokenAt: TokenAt{"lock:some-job", mine}, Counter: 714,
+						TTL: 20 * time.Second})
 				} else {
 					ops = append(ops, &Op{Kind: Release, TokenAt: TokenAt{"lock:some-job", mine}, Publish: true})
 				}
@@ -162,7 +170,8 @@ func BenchmarkAppendPacket(b *testing.B) {
 func BenchmarkParse(b *testing.B) {
 	for _, n := range []int{1, 16, MaxOps} {
 		b.Run(fmt.Sprint("ops=", n), func(b *testing.B) {
-			in := []byte(fmt.Sprintf("*%d\r\n:1\r\n:1700000000\r\n:123456\r\n", n+3) + strings.Repeat(":3671294823219200\r\n", n))
+			in := []byte(fmt.Sprintf("*%d\r\n:1\r\n:1700000000\r\n:123456\r\n", n+3) + strings.Repeat(":3671294823219200\r\n",
+				n))
 			var r Reply
 			b.ReportAllocs()
 			for b.Loop() {

@@ -22,7 +22,8 @@ func TestInspectArgs(t *testing.T) {
 	for _, a := range e.InspectArgs(names) {
 		command = append(command, fmt.Sprint(a))
 	}
-	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", true); !bytes.Equal(got, want) {
+	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", true); !bytes.Equal(got,
+		want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
@@ -40,11 +41,15 @@ func TestParseInspect(t *testing.T) {
 	}{
 		{name: "no key", r: Reply{Kind: '$', Null: true}, none: true},
 		{name: "no lock", r: Reply{Kind: '+', Text: "OTHER"}, none: true, mode: Foreign},
-		{name: "our lock", r: Reply{Kind: '$', Text: "1500 " + ours}, want: Entry{ID: mine, Left: 1500 * time.Millisecond, Fence: 42, Owner: "label"}},
-		{name: "without an end", r: Reply{Kind: '$', Text: "-1 " + ours}, want: Entry{ID: mine, Left: Forever, Fence: 42, Owner: "label"}},
-		{name: "another library's lock", r: Reply{Kind: '$', Text: "10 YTdlMzRk=="}, want: Entry{ID: "YTdlMzRk==", Left: 10 * time.Millisecond}},
+		{name: "our lock", r: Reply{Kind: '$', Text: "1500 " + ours}, want: Entry{ID: mine, Left: 1500 * time.Millisecond,
+			Fence: 42, Owner: "label"}},
+		{name: "without an end", r: Reply{Kind: '$', Text: "-1 " + ours},
+			want: Entry{ID: mine, Left: Forever, Fence: 42, Owner: "label"}},
+		{name: "another library's lock", r: Reply{Kind: '$', Text: "10 YTdlMzRk=="},
+			want: Entry{ID: "YTdlMzRk==", Left: 10 * time.Millisecond}},
 		{name: "empty value", r: Reply{Kind: '$', Text: "10 "}, want: Entry{ID: "\x00", Left: 10 * time.Millisecond}},
-		{name: "no fence after the secret", r: Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, want: Entry{ID: mine + "00000000000000x2", Left: 10 * time.Millisecond}},
+		{name: "no fence after the secret", r: Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"},
+			want: Entry{ID: mine + "00000000000000x2", Left: 10 * time.Millisecond}},
 		{name: "only a secret", r: Reply{Kind: '$', Text: "10 " + mine}, want: Entry{ID: mine, Left: 10 * time.Millisecond}},
 		{name: "no time", r: Reply{Kind: '$', Text: "x y"}, none: true, fail: true},
 		{name: "a number", r: Reply{Kind: ':'}, none: true, fail: true},

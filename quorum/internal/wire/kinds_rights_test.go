@@ -46,7 +46,8 @@ func TestRefusedReleaseIsNotTold(t *testing.T) {
 	watcher.do("SUBSCRIBE", ReleasedPrefix)
 	watcher.do("SUBSCRIBE", ReleasedPrefix+"lock:a")
 	for _, o := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute), limited("lock:a", mine, 1, 0)} {
-		for _, release := range []*Op{likely("lock:a", mine, o.Mode()), likely("lock:a", mine, Shared), op(Free, "lock:a", "")} {
+		for _, release := range []*Op{likely("lock:a", mine, o.Mode()), likely("lock:a", mine, Shared),
+			op(Free, "lock:a", "")} {
 			s.must("FLUSHALL")
 			if got := s.run(o, release); !strings.Contains(got, " !") {
 				t.Errorf("mode %v: %s", o.Mode(), got)

@@ -54,7 +54,8 @@ func (s *server) found(key string) string {
 	}
 	var all []string
 	for _, h := range got.Holders {
-		name := strings.NewReplacer(mine, "mine", theirs, "theirs", third, "third", "kept"+mine[4:], "kept").Replace(h.ID) + string(AppendFence(nil, h.Fence)) + h.Owner
+		name := strings.NewReplacer(mine, "mine", theirs, "theirs", third, "third", "kept"+mine[4:],
+			"kept").Replace(h.ID) + string(AppendFence(nil, h.Fence)) + h.Owner
 		if got.Mode == Limited {
 			name = fmt.Sprint(h.Slot, " ", name)
 		}
@@ -69,7 +70,8 @@ func (s *server) found(key string) string {
 // The first reader counts, the others have its number, and the last takes the key away.
 func TestFirstReaderCountsLastTakesTheKey(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second), shared("lock:b", mine, time.Minute)), "S0000000000000000001 S0000000000000000001 S0000000000000000002")
+		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second),
+			shared("lock:b", mine, time.Minute)), "S0000000000000000001 S0000000000000000001 S0000000000000000002")
 		s.want("they stand", s.found("lock:a"), "shared 2 theirs0000000000000001, mine0000000000000001")
 		s.want("a sorted set", s.do("TYPE", "lock:a"), "zset")
 		s.expires("lock:a", 50*time.Second)
@@ -82,7 +84,8 @@ func TestFirstReaderCountsLastTakesTheKey(t *testing.T) {
 		s.want("the latest leaves", s.run(op(Release, "lock:a", theirs)), "1")
 		s.expires("lock:a", 20*time.Second) // not earlier holders, which have left
 		s.want("late joiner", s.run(shared("lock:a", third, 20*time.Second)), "S0000000000000000002")
-		s.want("all leave", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), op(Release, "lock:a", third)), "1 0 1")
+		s.want("all leave", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), op(Release, "lock:a", third)),
+			"1 0 1")
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
 		s.want("a writer", s.run(acquire("lock:a", mine)), "3")
 		if got := s.run(shared("lock:a", theirs, time.Second)); got[0] != '-' {
@@ -95,7 +98,8 @@ func TestFirstReaderCountsLastTakesTheKey(t *testing.T) {
 func TestReaderOperations(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 30*time.Second))
-		s.want("extend", s.run(lasting(Extend, "lock:a", mine, time.Minute), lasting(Extend, "lock:a", mine, time.Second)), "S0000000000000000001 S0000000000000000001")
+		s.want("extend", s.run(lasting(Extend, "lock:a", mine, time.Minute), lasting(Extend, "lock:a", mine, time.Second)),
+			"S0000000000000000001 S0000000000000000001")
 		s.expires("lock:a", time.Minute)
 		s.want("raise", s.run(raise("lock:a", mine, 9), raise("lock:a", third, 10)), "1 0")
 		s.counter(9)
@@ -107,9 +111,11 @@ func TestReaderOperations(t *testing.T) {
 		s.want("top up", s.run(top, top), "1 2")
 		s.counter(20)
 		s.expires("lock:a", 40*time.Second)
-		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Hour)), "1 0 0")
+		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine),
+			lasting(Extend, "lock:a", mine, time.Hour)), "1 0 0")
 		s.expires("lock:a", time.Minute)
-		s.want("one is kept", s.found("lock:a"), "shared 3 kept0000000000000009, third0000000000000020, theirs0000000000000001")
+		s.want("one is kept", s.found("lock:a"),
+			"shared 3 kept0000000000000009, third0000000000000020, theirs0000000000000001")
 		s.want("free", s.run(op(Free, "lock:a", "")), "1")
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
 	})
@@ -121,9 +127,11 @@ func TestReaderEnds(t *testing.T) {
 		s.run(shared("lock:a", mine, 30*time.Millisecond), shared("lock:a", theirs, 20*time.Second))
 		for s.run(op(Check, "lock:a", mine)) == "1" {
 		}
-		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), op(Check, "lock:a", theirs), op(Release, "lock:a", mine)), "0 1 0")
+		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), op(Check, "lock:a", theirs),
+			op(Release, "lock:a", mine)), "0 1 0")
 		s.want("one is left", s.found("lock:a"), "shared 1 theirs0000000000000001")
-		s.want("forgotten", s.run(shared("lock:a", third, time.Second))+" "+s.do("ZCARD", "lock:a"), "S0000000000000000001 5")
+		s.want("forgotten", s.run(shared("lock:a", third, time.Second))+" "+s.do("ZCARD", "lock:a"),
+			"S0000000000000000001 5")
 	})
 }
 
@@ -132,19 +140,22 @@ func TestWaitingKeepsOthersFromJoining(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second))
 		s.run(waiting(acquire("lock:a", theirs)))
-		if got := s.run(shared("lock:a", third, time.Second), waiting(shared("lock:a", third, time.Second)), limited("lock:a", third, 1, 0)); strings.Count(got, "-") != 3 {
+		if got := s.run(shared("lock:a", third, time.Second), waiting(shared("lock:a", third, time.Second)),
+			limited("lock:a", third, 1, 0)); strings.Count(got, "-") != 3 {
 			t.Errorf("with an intent: %s", got)
 		}
 		s.run(op(Release, "lock:a", mine))
 		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
 			t.Errorf("before the one who waits: %s", got)
 		}
-		s.want("who waits", s.run(waiting(acquire("lock:a", theirs)), op(Release, "lock:a", theirs), shared("lock:a", mine, time.Second)), "2 1 S0000000000000000003")
+		s.want("who waits", s.run(waiting(acquire("lock:a", theirs)), op(Release, "lock:a", theirs),
+			shared("lock:a", mine, time.Second)), "2 1 S0000000000000000003")
 		s.run(waiting(limited("lock:a", theirs, 3, 0)))
 		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
 			t.Errorf("with the intent of a slot: %s", got)
 		}
-		s.want("slots", s.run(op(Release, "lock:a", mine), limited("lock:a", mine, 3, 0), waiting(shared("lock:a", third, time.Second)))[:24], "1 L0000000000000000004 -")
+		s.want("slots", s.run(op(Release, "lock:a", mine), limited("lock:a", mine, 3, 0),
+			waiting(shared("lock:a", third, time.Second)))[:24], "1 L0000000000000000004 -")
 		if got := s.run(limited("lock:a", third, 3, 1)); got[0] != '-' {
 			t.Errorf("with the intent of a reader: %s", got)
 		}
@@ -181,7 +192,8 @@ func TestIntentEnds(t *testing.T) {
 // Each has a slot of its own under its own limit.
 func TestEachSlotHasOneHolder(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		s.want("tried first", s.run(limited("lock:a", mine, 3, 1, 2), limited("lock:a", theirs, 3, 1, 2), limited("lock:a", third, 3, 1, 2)),
+		s.want("tried first", s.run(limited("lock:a", mine, 3, 1, 2), limited("lock:a", theirs, 3, 1, 2),
+			limited("lock:a", third, 3, 1, 2)),
 			"L0010000000000000001 L0020000000000000002 L0000000000000000003")
 		s.want("a sorted set", s.do("TYPE", "lock:a"), "zset")
 		fourth := strings.Repeat("4", SecretLen)
@@ -191,8 +203,10 @@ func TestEachSlotHasOneHolder(t *testing.T) {
 		}
 		s.want("a greater limit", s.run(limited("lock:a", fourth, 4, 0)), "L0030000000000000004")
 		s.want("they stand", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 mine0000000000000001, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
-		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)), "1 0 L0010000000000000005")
-		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 2 L0010000000000000009")
+		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)),
+			"1 0 L0010000000000000005")
+		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine),
+			lasting(Extend, "lock:a", mine, time.Minute)), "1 2 L0010000000000000009")
 		s.expires("lock:a", time.Minute)
 		s.counter(9)
 		s.want("fade", s.run(lasting(Fade, "lock:a", mine, time.Second)), "1")
@@ -226,7 +240,8 @@ func (s *server) oneSlotEnds() {
 func TestSlotEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.oneSlotEnds()
-		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)), "0 L0000000000000000003")
+		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)),
+			"0 L0000000000000000003")
 		s.run(op(Release, "lock:a", third), op(Release, "lock:a", theirs))
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
 		short := limited("lock:a", mine, 2, 0)
@@ -284,10 +299,12 @@ func TestSeveralKeys(t *testing.T) {
 func TestKeptLockHasADeadToken(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(acquire("lock:a", mine))
-		s.want("keep", s.run(keep("lock:a", mine, 20*time.Second), keep("lock:a", mine, time.Hour), lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Release, "lock:a", mine)), "1 0 0 0 0")
+		s.want("keep", s.run(keep("lock:a", mine, 20*time.Second), keep("lock:a", mine, time.Hour),
+			lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Release, "lock:a", mine)), "1 0 0 0 0")
 		s.expires("lock:a", 20*time.Second)
 		s.want("closed", s.found("lock:a"), "exclusive 1 kept0000000000000001")
-		if got := s.run(acquire("lock:a", theirs), shared("lock:a", theirs, time.Second), limited("lock:a", theirs, 1, 0)); strings.Count(got, "-") != 3 {
+		if got := s.run(acquire("lock:a", theirs), shared("lock:a", theirs, time.Second),
+			limited("lock:a", theirs, 1, 0)); strings.Count(got, "-") != 3 {
 			t.Errorf("closed: %s", got)
 		}
 	})
@@ -330,7 +347,8 @@ func TestForeignKeys(t *testing.T) {
 		s.must("RPUSH", "lock:list", mine)
 		for _, key := range []string{"lock:zset", "lock:hash", "lock:list"} {
 			before := s.do("DUMP", key)
-			s.want(key, s.run(waiting(acquire(key, theirs)), waiting(shared(key, theirs, time.Second)), waiting(limited(key, theirs, 3, 0)), op(Free, key, "")), "-1 -1 -1 0")
+			s.want(key, s.run(waiting(acquire(key, theirs)), waiting(shared(key, theirs, time.Second)),
+				waiting(limited(key, theirs, 3, 0)), op(Free, key, "")), "-1 -1 -1 0")
 			s.want("found", s.found(key), "OTHER")
 			s.want("touched", s.do("DUMP", key), before)
 		}
@@ -351,7 +369,8 @@ func TestHoldersThatAreNone(t *testing.T) {
 			set := append([]any{"ZADD", "lock:a"}, members...)
 			for _, o := range []*Op{
 				op(Check, "lock:a", mine), op(Release, "lock:a", mine), op(Inspect, "lock:a", ""), raise("lock:a", mine, 9),
-				lasting(Extend, "lock:a", mine, time.Second), lasting(Fade, "lock:a", mine, time.Second), keep("lock:a", mine, time.Second),
+				lasting(Extend, "lock:a", mine, time.Second), lasting(Fade, "lock:a", mine, time.Second),
+				keep("lock:a", mine, time.Second),
 				limited("lock:a", theirs, 2, 0), shared("lock:a", theirs, time.Second), likely("lock:a", mine, Shared),
 				{Kind: TopUp, TokenAt: TokenAt{"lock:a", theirs}, TTL: time.Second, Terms: &Terms{Mode: Limited}},
 				{Kind: TopUp, TokenAt: TokenAt{"lock:a", mine}, TTL: time.Second, Terms: &Terms{Mode: Limited, Slot: 1}},

@@ -30,10 +30,11 @@ func TestTooLate(t *testing.T) {
 		most time.Duration
 		done string
 	}{
-		"exclusive":          {acquireAs(Terms{}), 99 * time.Second, "42"},
-		"of one that waits":  {acquireAs(Terms{Waits: time.Second}), 99 * time.Second, "42"},
-		"shared":             {acquireAs(Terms{Mode: Shared}), 99 * time.Second, "S0000000000000000042"},
-		"slot":               {acquireAs(Terms{Mode: Limited, Limit: 3, Try: [2]int{1, 2}}), 99 * time.Second, "L0010000000000000042"},
+		"exclusive":         {acquireAs(Terms{}), 99 * time.Second, "42"},
+		"of one that waits": {acquireAs(Terms{Waits: time.Second}), 99 * time.Second, "42"},
+		"shared":            {acquireAs(Terms{Mode: Shared}), 99 * time.Second, "S0000000000000000042"},
+		"slot": {acquireAs(Terms{Mode: Limited, Limit: 3, Try: [2]int{1, 2}}), 99 * time.Second,
+			"L0010000000000000042"},
 		"keys":               {acquireAs(Terms{More: []string{"lock:b"}, Counters: []uint16{7}}), 99 * time.Second, "42"},
 		"top-up":             {topUpAs(Terms{}), 50 * time.Second, "1"},
 		"top-up of a reader": {topUpAs(Terms{Mode: Shared}), 50 * time.Second, "1"},

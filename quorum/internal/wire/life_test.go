@@ -11,7 +11,8 @@ func TestLife(t *testing.T) {
 	left := func(life, promise time.Duration) time.Duration {
 		return life - life/100 - 2*time.Millisecond - AttemptTime(promise)
 	}
-	for promise := time.Millisecond; promise < 8760*time.Hour; promise += max(time.Millisecond, (promise / 997).Truncate(time.Millisecond)) {
+	for promise := time.Millisecond; promise < 8760*time.Hour; promise += max(time.Millisecond,
+		(promise / 997).Truncate(time.Millisecond)) {
 		life := Life(promise)
 		if left(life, promise) < promise || left(life-time.Millisecond, promise) >= promise || life%time.Millisecond != 0 {
 			t.Fatalf("Life(%v) = %v", promise, life)

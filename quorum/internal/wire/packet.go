@@ -13,8 +13,8 @@ import (
 // record differs.
 const CodeNotAdmitted = "NOTADMITTED"
 
-// CodeTooLate is the code of the error that an Acquire or a TopUp gets if it is too old. The master
-// has set no key.
+// CodeTooLate is the code of the error that an Acquire or a TopUp gets if it is too old. The
+// master has set no key.
 const CodeTooLate = "TOOLATE"
 
 // CodeWrongMode is the code of the error of a Share that finds a slot.
@@ -41,7 +41,8 @@ func ParsePacket(r *Reply, n int) (p PacketReply, ok bool) {
 	if admitted.Kind != ':' || admitted.Int < 0 || seconds.Kind != ':' || micros.Kind != ':' {
 		return p, false
 	}
-	return PacketReply{admitted.Int > 0, uint64(max(admitted.Int-1, 0)), clock(seconds.Int, micros.Int), r.Elems[3:]}, true
+	return PacketReply{admitted.Int > 0, uint64(max(admitted.Int-1, 0)), clock(seconds.Int, micros.Int), r.Elems[3:]},
+		true
 }
 
 // clock is a master's time since 1970. What no Duration holds, it cuts to the years 1970 to 2242.
@@ -110,9 +111,9 @@ func Extended(r *Reply) (mode Mode, h Entry, ok bool) {
 	return Exclusive, h, true
 }
 
-// Refreshed reports whether a Refresh found its token. longer is 0 if the lock has the new end now.
-// Otherwise the lock ends later and is unchanged, because this end was not named; negative: it has
-// no end. Of the holder it returns fence and owner.
+// Refreshed reports whether a Refresh found its token. longer is 0 if the lock has the new end
+// now. Otherwise the lock ends later and is unchanged, because this end was not named; negative:
+// it has no end. Of the holder it returns fence and owner.
 //
 //	< $16\r\n0000000000000042\r\n
 //	< $31\r\n>1700000000000 0000000000000042\r\n

@@ -115,7 +115,8 @@ func randomOp(dice *rand.Rand) *Op {
 
 // randomTerms are any for a lock that is not plain.
 func randomTerms(dice *rand.Rand) *Terms {
-	t := &Terms{Mode: Mode(dice.IntN(3)), Limit: 1 + dice.IntN(3), Slot: dice.IntN(3), Waits: time.Duration(dice.IntN(2)) * time.Minute}
+	t := &Terms{Mode: Mode(dice.IntN(3)), Limit: 1 + dice.IntN(3), Slot: dice.IntN(3),
+		Waits: time.Duration(dice.IntN(2)) * time.Minute}
 	t.Try = [2]int{dice.IntN(t.Limit), dice.IntN(t.Limit)}
 	if t.Mode == Exclusive && dice.IntN(2) == 0 {
 		t.More, t.Counters = []string{":d", ":e"}, []uint16{uint16(dice.IntN(8)), uint16(dice.IntN(8))}
@@ -189,7 +190,8 @@ func TestRecordDiffers(t *testing.T) {
 		held := acquire("lock:a", mine)
 		s.want("under the record", s.runAs(fenced, "A right", held), "6")
 		for _, wrong := range []string{"A wrong", "A righ", "A right ", "a right"} {
-			got := s.runAs(fenced, wrong, acquire("lock:b", mine), raise("lock:a", mine, 100), topUp("lock:c", mine, 10*time.Minute, 100),
+			got := s.runAs(fenced, wrong, acquire("lock:b", mine), raise("lock:a", mine, 100),
+				topUp("lock:c", mine, 10*time.Minute, 100),
 				lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Inspect, "lock:a", ""))
 			if want := strings.Repeat(" !"+CodeNotAdmitted+" the record of this master has changed", 6)[1:]; got != want {
 				t.Errorf("under %q: %s", wrong, got)
@@ -225,7 +227,8 @@ func TestStateIsNoHash(t *testing.T) {
 			p.Results[0].Code() != CodeNotAdmitted || !p.Results[1].Is(1) {
 			t.Errorf("%v %s %s", p.Admitted, text(&p.Results[0]), text(&p.Results[1]))
 		}
-		p := s.packet(fenced, "", acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Second, 9), raise("lock:b", mine, 9),
+		p := s.packet(fenced, "", acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Second, 9),
+			raise("lock:b", mine, 9),
 			op(Release, "lock:b", mine), op(Check, "lock:b", mine))
 		for i, want := range []string{"WRONGTYPE", "WRONGTYPE", "WRONGTYPE", "", ""} {
 			if got := p.Results[i].Code(); got != want {
@@ -256,7 +259,8 @@ func TestWritesRefused(t *testing.T) {
 			c.refuse(s)
 			// Reads, and writes that are refused, in one packet: no write before it that would
 			// lift OOM.
-			p := s.packet(fenced, "", acquire("lock:c", mine), op(Check, "lock:a", mine), topUp("lock:c", mine, 10*time.Minute, 50),
+			p := s.packet(fenced, "", acquire("lock:c", mine), op(Check, "lock:a", mine),
+				topUp("lock:c", mine, 10*time.Minute, 50),
 				acquire("lock:a", theirs), raise("lock:a", mine, 60), op(Check, "lock:a", theirs), op(Inspect, "lock:c", ""))
 			for i, want := range []string{c.code, "", c.code, "", c.code, "", ""} {
 				if got := p.Results[i].Code(); got != want {
@@ -266,7 +270,8 @@ func TestWritesRefused(t *testing.T) {
 			if left, ok := Refused(&p.Results[3]); !ok || left <= 0 {
 				t.Errorf("held: %s", text(&p.Results[3]))
 			}
-			p = s.packet(fenced, "", lasting(Extend, "lock:a", mine, 10*time.Minute), lasting(Fade, "lock:b", mine, 10*time.Second),
+			p = s.packet(fenced, "", lasting(Extend, "lock:a", mine, 10*time.Minute),
+				lasting(Fade, "lock:b", mine, 10*time.Second),
 				op(Release, "lock:b", mine))
 			for i := range p.Results {
 				if failed := p.Results[i].Code() == c.code; failed == c.writes {
@@ -304,19 +309,28 @@ func TestRightsMissing(t *testing.T) {
 		ops     []*Op
 		want    string // codes
 	}{
-		{"set", []*Op{acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)}, "! ! 1"},
-		{"pttl", []*Op{acquire("lock:a", theirs), lasting(Extend, "lock:a", mine, 10*time.Minute), lasting(Fade, "lock:a", mine, 10*time.Second),
+		{"set", []*Op{acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
+			"! ! 1"},
+		{"pttl", []*Op{acquire("lock:a", theirs), lasting(Extend, "lock:a", mine, 10*time.Minute),
+			lasting(Fade, "lock:a", mine, 10*time.Second),
 			topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), lasting(Share, "lock:a", mine, time.Minute),
 			op(Check, "lock:a", mine)}, "! ! ! ! ! ! 1"},
-		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
-			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
+		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1),
+			lasting(Extend, "lock:a", mine, 10*time.Minute),
+			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9),
+			op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
 			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! 0 ! ! ! ! ! ! 2 ! !"},
-		{"zadd", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
-		{"type", []*Op{shared("lock:a", theirs, time.Minute), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
-		{"pexpireat", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
-		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
+		{"zadd", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)},
+			"! ! 2"},
+		{"type", []*Op{shared("lock:a", theirs, time.Minute), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)},
+			"! ! 2"},
+		{"pexpireat", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)},
+			"! ! 2"},
+		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9),
+			op(Check, "lock:a", mine)},
 			"! ! ! 1"},
-		{"hset", []*Op{acquire("lock:c", mine), op(Check, "lock:a", mine), raise("lock:a", mine, 9), topUp("lock:d", mine, 10*time.Minute, 9),
+		{"hset", []*Op{acquire("lock:c", mine), op(Check, "lock:a", mine), raise("lock:a", mine, 9),
+			topUp("lock:d", mine, 10*time.Minute, 9),
 			acquire("lock:a", theirs), acquire("lock:e", mine)}, "! 1 ! ! - !"},
 		{"setrange", []*Op{raise("lock:a", mine, 9)}, "!"},
 		{"pexpire", []*Op{lasting(Extend, "lock:a", mine, time.Hour), lasting(Fade, "lock:a", mine, 10*time.Second)}, "! !"},
@@ -352,7 +366,8 @@ func TestReleaseReadsLittle(t *testing.T) {
 	s := startRedis(t)
 	s.must("SET", "lock:big", strings.Repeat("x", 1<<20))
 	s.must("CONFIG", "RESETSTAT")
-	for _, release := range []*Op{op(Release, "lock:big", mine), likely("lock:big", mine, Exclusive), likely("lock:big", mine, Shared),
+	for _, release := range []*Op{op(Release, "lock:big", mine), likely("lock:big", mine, Exclusive),
+		likely("lock:big", mine, Shared),
 		likely("lock:big", mine, Limited), keep("lock:big", mine, time.Second)} {
 		s.want("release", s.run(release), "0")
 	}
@@ -390,7 +405,8 @@ func TestNoScript(t *testing.T) {
 // A packet that is refused leaves an empty master empty: only a blank one is a new one.
 func TestRefusedPacketLeavesNoState(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		p := s.packet(fenced, "A right", acquire("lock:a", mine), shared("lock:b", mine, time.Minute), raise("lock:c", mine, 9))
+		p := s.packet(fenced, "A right", acquire("lock:a", mine), shared("lock:b", mine, time.Minute),
+			raise("lock:c", mine, 9))
 		if p.Admitted {
 			t.Error("admitted")
 		}

@@ -43,7 +43,8 @@ func TestParse(t *testing.T) {
 		{"*3\r\n:1\r\n$1\r\nx\r\n-ERR no\r\n", "[1 x !ERR no]"},
 		{"*2\r\n$-1\r\n*2\r\n:1\r\n*-1\r\n", "bad"}, // three deep
 		{"*2\r\n$-1\r\n*2\r\n:1\r\n+x\r\n", "[nil [1 x]]"},
-		{fmt.Sprintf("*%d\r\n%s", maxElems, strings.Repeat(":1\r\n", maxElems)), "[" + strings.Repeat("1 ", maxElems-1) + "1]"},
+		{fmt.Sprintf("*%d\r\n%s", maxElems, strings.Repeat(":1\r\n", maxElems)),
+			"[" + strings.Repeat("1 ", maxElems-1) + "1]"},
 		{fmt.Sprintf("*%d\r\n", maxElems+1), "bad"},
 		{"+" + strings.Repeat("x", maxLine-3) + "\r\n", strings.Repeat("x", maxLine-3)},
 		{"+" + strings.Repeat("x", maxLine-2) + "\r\n", "bad"},
@@ -53,7 +54,8 @@ func TestParse(t *testing.T) {
 		{"hello\r\n", "bad"}, {"\r\n", "bad"}, {"\n", "bad"}, {"+OK\n", "bad"}, {"%1\r\n", "bad"}, {"_\r\n", "bad"},
 		{":\r\n", "bad"}, {":-\r\n", "bad"}, {":+1\r\n", "bad"}, {":x\r\n", "bad"}, {":1 \r\n", "bad"},
 		{":123456789012345678x\r\n", "bad"}, {":+123456789012345678\r\n", "bad"},
-		{"$3\r\nabcd\r\n", "bad"}, {"$3\r\nabc\n\r", "bad"}, {"$-2\r\n", "bad"}, {"$x\r\n", "bad"}, {"$99999999999999999999\r\n", "bad"},
+		{"$3\r\nabcd\r\n", "bad"}, {"$3\r\nabc\n\r", "bad"}, {"$-2\r\n", "bad"}, {"$x\r\n", "bad"},
+		{"$99999999999999999999\r\n", "bad"},
 		{"*-2\r\n", "bad"}, {"*x\r\n", "bad"}, {"*1\r\n:x\r\n", "bad"}, {"*1\r\nx\r\n", "bad"},
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.in), func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestParseBound(t *testing.T) {
 // A Reply is good for one reply after the other, and then takes no memory.
 func TestParseAgain(t *testing.T) {
 	var used Reply
-	replies := []string{"*3\r\n$1\r\nx\r\n*1\r\n-ERR no\r\n:7\r\n", ":1\r\n", "*4\r\n$-1\r\n*2\r\n:1\r\n:2\r\n:0\r\n+x\r\n",
+	replies := []string{"*3\r\n$1\r\nx\r\n*1\r\n-ERR no\r\n:7\r\n", ":1\r\n",
+		"*4\r\n$-1\r\n*2\r\n:1\r\n:2\r\n:0\r\n+x\r\n",
 		"$-1\r\n", "*1\r\n*0\r\n", "*-1\r\n", "-ERR\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n"}
 	for _, in := range replies {
 		var fresh Reply
@@ -113,8 +116,10 @@ func TestParseAgain(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, in := range []string{"+OK\r\n:1\r\n", "*2\r\n:1\r\n$1\r\n5\r\n", "$3\r\nabc\r\n", "-ERR\r\n", "*-1\r\n", "$-1\r\n",
-		"*3\r\n*2\r\n:1\r\n$-1\r\n+x\r\n-y\r\n", ":-9223372036854775808\r\n", "*2\r\n*1\r\n*0\r\n:1\r\n", "$2\r\nabc\r\n", "*1\r\n\n"} {
+	for _, in := range []string{"+OK\r\n:1\r\n", "*2\r\n:1\r\n$1\r\n5\r\n", "$3\r\nabc\r\n", "-ERR\r\n", "*-1\r\n",
+		"$-1\r\n",
+		"*3\r\n*2\r\n:1\r\n$-1\r\n+x\r\n-y\r\n", ":-9223372036854775808\r\n", "*2\r\n*1\r\n*0\r\n:1\r\n", "$2\r\nabc\r\n",
+		"*1\r\n\n"} {
 		f.Add([]byte(in), 3)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, at int) {

@@ -46,7 +46,8 @@ func TestPublishKeep(t *testing.T) {
 		watcher := s.another()
 		watcher.do("SUBSCRIBE", ReleasedPrefix)
 		watcher.do("SUBSCRIBE", channel)
-		for _, first := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute), limited("lock:a", mine, 2, 1, 0)} {
+		for _, first := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute),
+			limited("lock:a", mine, 2, 1, 0)} {
 			s.run(op(Free, "lock:a", ""), first)
 			s.must("PUBLISH", channel, "begin")
 			var r Reply
@@ -66,7 +67,8 @@ func TestPublishWhereSomebodyListens(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		const released, changed = ReleasedPrefix + "lock:a", ChangedPrefix + "lock:a"
 		for _, c := range []struct{ general, want string }{
-			{"", ""}, {ReleasedPrefix, released}, {Changed, changed}, {ReleasedPrefix + " " + Changed, changed + " " + released},
+			{"", ""}, {ReleasedPrefix, released}, {Changed, changed}, {ReleasedPrefix + " " + Changed,
+				changed + " " + released},
 		} {
 			s.sub("subscribed to "+c.general, func() {
 				watcher := s.another()

@@ -59,7 +59,8 @@ func TestReply(t *testing.T) {
 			if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
 				t.Errorf("refused %d, %v", left, ok)
 			}
-			if mode, h, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || fmt.Sprint(mode, " ", h.Slot, " ", h.Fence, " ", h.Owner) != cmp.Or(c.extended, "exclusive 0 0 ") {
+			if mode, h, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) ||
+				fmt.Sprint(mode, " ", h.Slot, " ", h.Fence, " ", h.Owner) != cmp.Or(c.extended, "exclusive 0 0 ") {
 				t.Errorf("extended %v, %+v, %v", mode, h, ok)
 			}
 			found, ok := ParseInspect(r)
@@ -108,7 +109,8 @@ func TestRefreshed(t *testing.T) {
 }
 
 func TestValueOf(t *testing.T) {
-	for owner, want := range map[string]string{"": "", "label": "", "x\x01": "", "\x01": "v", "\x01v": "vv", OwnerOf("\x01"): "v\x01"} {
+	for owner, want := range map[string]string{"": "", "label": "", "x\x01": "", "\x01": "v", "\x01v": "vv",
+		OwnerOf("\x01"): "v\x01"} {
 		value, adopted := ValueOf(owner)
 		if adopted != (want != "") || adopted && "v"+value != want {
 			t.Errorf("%q: %q, %v", owner, value, adopted)
@@ -118,7 +120,8 @@ func TestValueOf(t *testing.T) {
 
 func TestParsePacket(t *testing.T) {
 	p, ok := ParsePacket(parsed(t, "*5\r\n:1\r\n:1700000000\r\n:123456\r\n:42\r\n-ERR no\r\n"), 2)
-	if !ok || !p.Admitted || p.Clock != 1700000000123456*time.Microsecond || len(p.Results) != 2 || !p.Results[0].Is(42) || !p.Results[1].IsError() {
+	if !ok || !p.Admitted || p.Clock != 1700000000123456*time.Microsecond || len(p.Results) != 2 ||
+		!p.Results[0].Is(42) || !p.Results[1].IsError() {
 		t.Errorf("%+v %v", p, ok)
 	}
 	if p, ok = ParsePacket(parsed(t, "*3\r\n:18\r\n:1\r\n:2\r\n"), 0); !ok || !p.Admitted || p.Writes != 17 {
@@ -135,7 +138,8 @@ func TestParsePacket(t *testing.T) {
 			t.Errorf("%q: clock %d, %v", in, p.Clock, ok)
 		}
 	}
-	for _, in := range []string{"-NOSCRIPT no\r\n", ":1\r\n", "*-1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+	for _, in := range []string{"-NOSCRIPT no\r\n", ":1\r\n", "*-1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n",
+		"*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
 		"*4\r\n$1\r\n1\r\n:1\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n-ERR\r\n:1\r\n", "*4\r\n:-1\r\n:1\r\n:1\r\n:1\r\n"} {
 		if p, ok := ParsePacket(parsed(t, in), 1); ok {
 			t.Errorf("%q is %+v", in, p)
@@ -150,7 +154,8 @@ func TestParseProbe(t *testing.T) {
 	if !ok || p != want {
 		t.Errorf("%+v %v", p, ok)
 	}
-	for _, bad := range []*Reply{{Kind: '$', Null: true}, {Kind: '+', Text: "1 1 1\n\n\n\n\n"}, bulk(""), bulk("1 1 1\n\n\n\n"), bulk("1 1 1\n\n\n\n\n\n"),
+	for _, bad := range []*Reply{{Kind: '$', Null: true}, {Kind: '+', Text: "1 1 1\n\n\n\n\n"}, bulk(""),
+		bulk("1 1 1\n\n\n\n"), bulk("1 1 1\n\n\n\n\n\n"),
 		bulk("1 1\n\n\n\n\n"), bulk("x 1 1\n\n\n\n\n"), bulk("1 x 1\n\n\n\n\n"), bulk("1 1 x\n\n\n\n\n")} {
 		if p, ok := ParseProbe(bad); ok {
 			t.Errorf("%+v is %+v", bad, p)

@@ -120,7 +120,8 @@ func near(a, b int64) bool { return max(a, b)-min(a, b) <= tolerance }
 // describe names an operation in a report.
 func describe(op *Op) string {
 	kinds := strings.Fields("acquire raise release fade top-up extend check share inspect free refresh")
-	text := fmt.Sprintf("%s %s%s %.6s counter %d ttl %v", kinds[op.Kind], op.Key, op.more(), op.Secret, op.Counter, op.TTL)
+	text := fmt.Sprintf("%s %s%s %.6s counter %d ttl %v", kinds[op.Kind], op.Key, op.more(), op.Secret, op.Counter,
+		op.TTL)
 	if op.Kind == Raise || op.Kind == TopUp {
 		text += fmt.Sprint(" fence ", op.Fence)
 	}

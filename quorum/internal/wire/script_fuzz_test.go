@@ -46,7 +46,8 @@ type counts struct {
 	ops, packets, granted, errors, pending int
 	full, denied                           int // packets without memory, and without a right
 	late                                   int // keys that outlived their holders after an operation failed
-	unsure                                 int // packets that were not compared: a lock may have ended before or after them
+	// packets that were not compared: a lock may have ended before or after them
+	unsure int
 }
 
 // rig is a master with three connections: one with all rights, that of lockproxy, and one that

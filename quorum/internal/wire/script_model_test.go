@@ -49,7 +49,8 @@ type intent struct {
 }
 
 func newModel(fencing bool) *model {
-	return &model{fencing: fencing, counters: map[string]string{}, locks: map[string]*lock{}, intents: map[string]intent{}}
+	return &model{fencing: fencing, counters: map[string]string{}, locks: map[string]*lock{},
+		intents: map[string]intent{}}
 }
 
 // at moves the clock to now and removes locks and intents that have ended.

@@ -127,7 +127,8 @@ func (d *dealer) held(m *model) (at TokenAt, l *lock) {
 	return at, m.locks[at.Key]
 }
 
-var someKinds = []OpKind{Acquire, Acquire, Acquire, Acquire, Acquire, Acquire, Raise, Release, Release, Release, Release,
+var someKinds = []OpKind{Acquire, Acquire, Acquire, Acquire, Acquire, Acquire, Raise, Release, Release, Release,
+	Release,
 	Fade, TopUp, TopUp, Extend, Extend, Check, Share, Inspect, Refresh, Refresh, Refresh}
 
 // op is any operation; m is what stood before the packet.

@@ -154,7 +154,8 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 }
 
 // readHolders reads the members of a lock with several holders, and returns the last end.
-func (l *lock) readHolders(members map[string]string, content []string, add func(g grade, format string, args ...any)) int64 {
+func (l *lock) readHolders(members map[string]string, content []string,
+	add func(g grade, format string, args ...any)) int64 {
 	last, places := int64(0), make(map[string]int64)
 	for member, score := range members {
 		if member, ok := strings.CutPrefix(member, "="); ok {
@@ -206,7 +207,8 @@ func (l *lock) entry(member string) string {
 func differences(want, got *model) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if want.record != got.record || want.writes != got.writes || !equalCounters(want.counters, got.counters) {
-		differ("state %s %d %v, want %s %d %v", got.record, got.writes, got.counters, want.record, want.writes, want.counters)
+		differ("state %s %d %v, want %s %d %v", got.record, got.writes, got.counters, want.record, want.writes,
+			want.counters)
 	}
 	for key := range union(want.intents, got.intents) {
 		if a, b := want.intents[key], got.intents[key]; a.mode != b.mode || !near(a.end, b.end) {

@@ -43,16 +43,19 @@ func TestAdmit(t *testing.T) {
 
 		s.must("HSET", testState, "7", "3671294823219201", "8", "9")
 		s.want("admitted", s.call(&Admit, "N x", "", "A y", "s=1", "f 1-0-x 0", "run", "100", ""), "1")
-		s.probe("admitted", ProbeReply{Fields: 7, Record: "A y", Settings: "s=1", Known: "f 1-0-x 0", Durable: "run", Writes: 100})
+		s.probe("admitted", ProbeReply{Fields: 7, Record: "A y", Settings: "s=1", Known: "f 1-0-x 0", Durable: "run",
+			Writes: 100})
 		s.want("fields kept", s.call(&Admit, "A y", "", "A z", "-", "-", "-", "200", ""), "1")
-		s.probe("fields kept", ProbeReply{Fields: 7, Record: "A z", Settings: "s=1", Known: "f 1-0-x 0", Durable: "run", Writes: 100})
+		s.probe("fields kept", ProbeReply{Fields: 7, Record: "A z", Settings: "s=1", Known: "f 1-0-x 0", Durable: "run",
+			Writes: 100})
 		s.want("no longer durable", s.call(&Admit, "A z", "", "A v", "-", "", "", "300", ""), "1")
 		s.probe("no longer durable", ProbeReply{Fields: 5, Record: "A v", Settings: "s=1", Writes: 100})
 		s.want("durable again", s.call(&Admit, "A v", "", "A u", "-", "-", "run2", "400", ""), "1")
 		s.probe("durable again", ProbeReply{Fields: 6, Record: "A u", Settings: "s=1", Durable: "run2", Writes: 100})
 
 		s.want("floor", s.call(&Admit, "A u", "", "A w", "-", "f 1-0-x 2-0-y", "-", "1", "3671294823219200"), "1")
-		s.probe("floor", ProbeReply{Fields: 4101, Record: "A w", Settings: "s=1", Known: "f 1-0-x 2-0-y", Durable: "run2", Writes: 100})
+		s.probe("floor", ProbeReply{Fields: 4101, Record: "A w", Settings: "s=1", Known: "f 1-0-x 2-0-y", Durable: "run2",
+			Writes: 100})
 		for field, want := range map[string]string{
 			"4095": "3671294823219200", "0": "3671294823219200", "7": "3671294823219201", "8": "3671294823219200",
 		} {
@@ -78,7 +81,8 @@ func TestKnown(t *testing.T) {
 		{"more writes", "f 3-7-a", "f 3-9-a", "f 3-9-a"},
 		{"10 writes are more than 9", "f 3-9-a 3-10-b", "f 3-10-a 3-9-b", "f 3-10-a 3-10-b"},
 		{"more writes of an earlier one", "f 3-7-a", "f 2-9-a", "f 3-7-a"},
-		{"an older proxy's", "f 0 0123456789abcdef 1-0-b", "f 0123456789abcdef 1-0-a fedcba9876543210", "f 0123456789abcdef 1-0-a 1-0-b"},
+		{"an older proxy's", "f 0 0123456789abcdef 1-0-b", "f 0123456789abcdef 1-0-a fedcba9876543210",
+			"f 0123456789abcdef 1-0-a 1-0-b"},
 		{"two of older proxies", "f 0123456789abcdef", "f 9999999999999999", "f 0123456789abcdef"},
 		{"other settings", "f 9-0-a 9-0-b", "g 1-0-a 0", "g 1-0-a 0"},
 		{"another number of masters", "f 9-0-a 9-0-b 9-0-c", "f 1-0-a 0", "f 1-0-a 0"},
@@ -124,7 +128,8 @@ func TestLearnOfFullMaster(t *testing.T) {
 	s := startRedis(t)
 	s.must("HSET", testState, "record", "A x", "7", "12", "known", "f 1-0-a")
 	s.must("CONFIG", "SET", "maxmemory", "1")
-	if got := s.call(&Learn, "f 2-0-a", "A x", "1"); !strings.HasPrefix(got, "[!OOM ") || !strings.HasSuffix(got, " 12]") {
+	if got := s.call(&Learn, "f 2-0-a", "A x", "1"); !strings.HasPrefix(got, "[!OOM ") ||
+		!strings.HasSuffix(got, " 12]") {
 		t.Error(got)
 	}
 	s.want("nothing new", s.call(&Learn, "f 1-0-a", "A x", "1"), "[f 1-0-a 12]")

@@ -46,13 +46,13 @@ func NewPollers() *Pollers {
 }
 
 // AfterBatch sets the function that a worker calls after each batch of sockets that it has served:
-// it may write there, at once, all that their callbacks have queued. Several workers may call it at
-// a time. It must neither block nor panic.
+// it may write there, at once, all that their callbacks have queued. Several workers may call it
+// at a time. It must neither block nor panic.
 func (ls *Pollers) AfterBatch(f func()) { ls.afterBatch.Store(&f) }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
-// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Socket is to
-// be used in its place.
+// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Socket is
+// to be used in its place.
 func (ls *Pollers) Adopt(c net.Conn) (*Socket, bool) {
 	fd, err := dup(c)
 	if err != nil {
@@ -244,9 +244,9 @@ func (w *worker) serve() (more bool) {
 	}
 }
 
-// serveBatch looks at the set once and serves a batch from the head of the queue, each socket once.
-// It leaves the other workers their share. All are read before any of them is used, so that a
-// goroutine or process that they write to is woken once and finds all bytes.
+// serveBatch looks at the set once and serves a batch from the head of the queue, each socket
+// once. It leaves the other workers their share. All are read before any of them is used, so that
+// a goroutine or process that they write to is woken once and finds all bytes.
 func (w *worker) serveBatch() (found, served int) {
 	w.batches++
 	found = w.look()

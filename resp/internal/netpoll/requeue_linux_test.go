@@ -63,7 +63,8 @@ func TestRequeueBeforeEnd(t *testing.T) {
 	}
 }
 
-// The next watch finds no trace of one that has ended, and a deadline or Close is not kept waiting.
+// The next watch finds no trace of one that has ended, and a deadline or Close is not kept
+// waiting.
 func TestRequeueAndEnd(t *testing.T) {
 	var r *ring
 	for name, end := range map[string]func(){
@@ -131,7 +132,8 @@ func TestRequeueWakes(t *testing.T) {
 	}
 }
 
-// AfterBatch's function is called once for a batch, when all of it was served, and not for an empty one.
+// AfterBatch's function is called once for a batch, when all of it was served, and not for an
+// empty one.
 func TestAfterBatch(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	var ends []int // uses so far

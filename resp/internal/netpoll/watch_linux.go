@@ -126,8 +126,8 @@ func (c *Socket) expire(g *gate, timer **time.Timer) {
 }
 
 // watch says how the loop processes the bytes of a Socket. In gateRunning it belongs to the worker
-// that has the Socket in hand, otherwise to the holder of in.mu. The field again needs in.mu in any
-// case.
+// that has the Socket in hand, otherwise to the holder of in.mu. The field again needs in.mu in
+// any case.
 type watch struct {
 	buf      *Buffer
 	received func() (stop bool)
@@ -203,9 +203,9 @@ func (c *Socket) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill is called by the worker that took c from the queue, before handle. It reads once, or nothing
-// after Requeue: received is then called without new bytes. some is false if received must not be
-// called: the Socket is then watched again, or its watch has ended.
+// fill is called by the worker that took c from the queue, before handle. It reads once, or
+// nothing after Requeue: received is then called without new bytes. some is false if received must
+// not be called: the Socket is then watched again, or its watch has ended.
 func (c *Socket) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {
@@ -243,8 +243,8 @@ func callReceived(received func() (stop bool)) (stop bool, err error) {
 	return received(), nil
 }
 
-// endOrWatchUnlock ends the watch with err if stop is set. Otherwise c is watched on; if there may be
-// more to read, it joins the end of the queue at once. It unlocks in.mu.
+// endOrWatchUnlock ends the watch with err if stop is set. Otherwise c is watched on; if there may
+// be more to read, it joins the end of the queue at once. It unlocks in.mu.
 func (c *Socket) endOrWatchUnlock(stop bool, err error) {
 	c.watch.buf.Release()
 	if stop {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestJudge is a table of frames, with the beginning of the next ones, and their fate while query 2
-// is pending.
+// TestJudge is a table of frames, with the beginning of the next ones, and their fate while query
+// 2 is pending.
 func TestJudge(t *testing.T) {
 	long := "-" + strings.Repeat("x", maxAnswer)
 	for _, tt := range []struct {

@@ -2,8 +2,8 @@
 //
 // A [Conn] follows the requests that a client sends and the replies that the upstream gives, and
 // says whether the next lock command runs, is forwarded or is dropped, or whether the upstream
-// must be asked first. A [ReplyReader] counts the replies and removes the answers to our own queries.
-// The package reads bytes and returns bytes; it knows no sockets, clocks or goroutines.
+// must be asked first. A [ReplyReader] counts the replies and removes the answers to our own
+// queries. The package reads bytes and returns bytes; it knows no sockets, clocks or goroutines.
 package protocol
 
 import (
@@ -55,7 +55,8 @@ type Options struct {
 }
 
 // Conn is one connection to the upstream. The pump forwards requests and asks; the copier, through
-// a ReplyReader, counts replies and finds answers. Methods are the pump's unless they say otherwise.
+// a ReplyReader, counts replies and finds answers. Methods are the pump's unless they say
+// otherwise.
 type Conn struct {
 	options Options
 

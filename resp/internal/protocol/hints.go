@@ -36,8 +36,8 @@ func nameOf(h *Hint, _ int) []byte {
 	return []byte("$" + strconv.Itoa(len(h.Name)) + "\r\n" + h.Name + "\r\n")
 }
 
-// hint lets the reply to COMMAND, which is forwarded next, have the hints, unless other replies may
-// be taken for it.
+// hint lets the reply to COMMAND, which is forwarded next, have the hints, unless other replies
+// may be taken for it.
 func (c *Conn) hint(req *scan.Requests) {
 	regular := !c.changes.has(irregular|monitor) && !c.garbled.Load()
 	if e := newEdit(req, c.options.Hints); regular && e != nil {

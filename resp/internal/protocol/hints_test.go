@@ -7,8 +7,10 @@ import (
 
 // someHints are made up, so that every byte of them shows.
 var someHints = []Hint{
-	{Name: "lock", Info: [2][]byte{[]byte("+I2\r\n"), []byte("+I3\r\n")}, Docs: [2][]byte{[]byte("+n\r\n*0\r\n"), []byte("+n\r\n%0\r\n")}},
-	{Name: "lockproxy", Info: [2][]byte{[]byte("+J2\r\n"), []byte("+J3\r\n")}, Docs: [2][]byte{[]byte("+m\r\n*0\r\n"), []byte("+m\r\n%0\r\n")}},
+	{Name: "lock", Info: [2][]byte{[]byte("+I2\r\n"), []byte("+I3\r\n")},
+		Docs: [2][]byte{[]byte("+n\r\n*0\r\n"), []byte("+n\r\n%0\r\n")}},
+	{Name: "lockproxy", Info: [2][]byte{[]byte("+J2\r\n"), []byte("+J3\r\n")},
+		Docs: [2][]byte{[]byte("+m\r\n*0\r\n"), []byte("+m\r\n%0\r\n")}},
 }
 
 // hintCases have requests with a comma between two, the upstream's replies, and the client's.
@@ -21,24 +23,32 @@ var hintCases = []struct{ name, send, replies, want string }{
 	{"LIST with a filter", "COMMAND LIST FILTERBY PATTERN *", "*1\r\n$3\r\nget\r\n", "*1\r\n$3\r\nget\r\n"},
 	{"DOCS, RESP2", "COMMAND DOCS", "*2\r\n$3\r\nget\r\n*0\r\n", "*6\r\n$3\r\nget\r\n*0\r\n+n\r\n*0\r\n+m\r\n*0\r\n"},
 	{"DOCS, RESP3", "COMMAND DOCS", "%1\r\n$3\r\nget\r\n%0\r\n", "%3\r\n$3\r\nget\r\n%0\r\n+n\r\n%0\r\n+m\r\n%0\r\n"},
-	{"DOCS of names", "COMMAND docs GET LockProxy nosuch", "*2\r\n$3\r\nget\r\n*0\r\n", "*4\r\n$3\r\nget\r\n*0\r\n+m\r\n*0\r\n"},
+	{"DOCS of names", "COMMAND docs GET LockProxy nosuch", "*2\r\n$3\r\nget\r\n*0\r\n",
+		"*4\r\n$3\r\nget\r\n*0\r\n+m\r\n*0\r\n"},
 	{"DOCS of a name, twice", "COMMAND DOCS lock lock", "*0\r\n", "*2\r\n+n\r\n*0\r\n"},
 	{"DOCS of another name", "COMMAND DOCS get", "*2\r\n$3\r\nget\r\n*0\r\n", "*2\r\n$3\r\nget\r\n*0\r\n"},
-	{"INFO of names", "COMMAND INFO get LOCK nosuch lockproxy", "*4\r\n*1\r\n*0\r\n$-1\r\n$-1\r\n$-1\r\n", "*4\r\n*1\r\n*0\r\n+I2\r\n$-1\r\n+J2\r\n"},
+	{"INFO of names", "COMMAND INFO get LOCK nosuch lockproxy", "*4\r\n*1\r\n*0\r\n$-1\r\n$-1\r\n$-1\r\n",
+		"*4\r\n*1\r\n*0\r\n+I2\r\n$-1\r\n+J2\r\n"},
 	{"INFO of names, Redis 6", "COMMAND INFO lock", "*1\r\n*-1\r\n", "*1\r\n+I2\r\n"},
 	{"INFO of names, RESP3", "COMMAND INFO lock get", "*2\r\n_\r\n*1\r\n_\r\n", "*2\r\n+I3\r\n*1\r\n_\r\n"},
 	{"INFO of a command of the upstream", "COMMAND INFO lock", "*1\r\n*1\r\n:1\r\n", "*1\r\n*1\r\n:1\r\n"},
 	{"GETKEYS", "COMMAND GETKEYS GET a", "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n"},
 	{"refused", "COMMAND,PING", "-NOPERM no\r\n+PONG\r\n", "-NOPERM no\r\n+PONG\r\n"},
-	{"in a transaction", "MULTI,COMMAND COUNT,EXEC,COMMAND COUNT", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n:1\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n:1\r\n"},
-	{"after a login, in a pipeline", "AUTH a b,GET k,COMMAND COUNT,COMMAND COUNT,GET k", "+OK\r\n:1\r\n:1\r\n:2\r\n:3\r\n", "+OK\r\n:1\r\n:3\r\n:4\r\n:3\r\n"},
-	{"a push before it, and in it none", "COMMAND", ">2\r\n+a\r\n*1\r\n+b\r\n*0\r\n", ">2\r\n+a\r\n*1\r\n+b\r\n*2\r\n+I2\r\n+J2\r\n"},
-	{"after SUBSCRIBE", "SUBSCRIBE c,COMMAND COUNT", "*3\r\n+subscribe\r\n+c\r\n:1\r\n:1\r\n", "*3\r\n+subscribe\r\n+c\r\n:1\r\n:1\r\n"},
+	{"in a transaction", "MULTI,COMMAND COUNT,EXEC,COMMAND COUNT", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n:1\r\n",
+		"+OK\r\n+QUEUED\r\n*1\r\n:1\r\n:1\r\n"},
+	{"after a login, in a pipeline", "AUTH a b,GET k,COMMAND COUNT,COMMAND COUNT,GET k",
+		"+OK\r\n:1\r\n:1\r\n:2\r\n:3\r\n", "+OK\r\n:1\r\n:3\r\n:4\r\n:3\r\n"},
+	{"a push before it, and in it none", "COMMAND", ">2\r\n+a\r\n*1\r\n+b\r\n*0\r\n",
+		">2\r\n+a\r\n*1\r\n+b\r\n*2\r\n+I2\r\n+J2\r\n"},
+	{"after SUBSCRIBE", "SUBSCRIBE c,COMMAND COUNT", "*3\r\n+subscribe\r\n+c\r\n:1\r\n:1\r\n",
+		"*3\r\n+subscribe\r\n+c\r\n:1\r\n:1\r\n"},
 	{"after CLIENT REPLY", "CLIENT REPLY SKIP,COMMAND COUNT,GET k", ":5\r\n", ":5\r\n"},
 	{"after MONITOR", "MONITOR,COMMAND COUNT", "+OK\r\n:1\r\n", "+OK\r\n:1\r\n"},
 	{"after DEBUG", "DEBUG PROTOCOL push,COMMAND COUNT", "+OK\r\n:1\r\n", "+OK\r\n:1\r\n"},
-	{"too many names", "COMMAND INFO" + strings.Repeat(" lock", 33), "*33\r\n" + strings.Repeat("$-1\r\n", 33), "*33\r\n" + strings.Repeat("$-1\r\n", 33)},
-	{"too many in a pipeline", strings.Repeat("COMMAND COUNT,", mostEdits) + "COMMAND COUNT", strings.Repeat(":1\r\n", mostEdits+1), strings.Repeat(":3\r\n", mostEdits) + ":1\r\n"},
+	{"too many names", "COMMAND INFO" + strings.Repeat(" lock", 33), "*33\r\n" + strings.Repeat("$-1\r\n", 33),
+		"*33\r\n" + strings.Repeat("$-1\r\n", 33)},
+	{"too many in a pipeline", strings.Repeat("COMMAND COUNT,", mostEdits) + "COMMAND COUNT",
+		strings.Repeat(":1\r\n", mostEdits+1), strings.Repeat(":3\r\n", mostEdits) + ":1\r\n"},
 }
 
 // The replies to COMMAND get the hints, however the upstream's bytes are cut.
@@ -82,7 +92,8 @@ func withHints(t *testing.T, send, replies string, size int, inline bool, hints 
 	if len(held) > 0 {
 		t.Errorf("got %q held back", held)
 	}
-	if got, want := c.Received(), c.Sent(); got != want && !strings.HasPrefix(send, "SUBSCRIBE") && !strings.HasPrefix(send, "CLIENT") {
+	if got, want := c.Received(), c.Sent(); got != want && !strings.HasPrefix(send, "SUBSCRIBE") &&
+		!strings.HasPrefix(send, "CLIENT") {
 		t.Errorf("%s: got %d replies, want %d", send, got, want)
 	}
 	return string(client)

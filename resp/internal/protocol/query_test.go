@@ -185,8 +185,8 @@ var queryCases = []queryCase{
 		"{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 }
 
-// TestQueryIsAnsweredInAnyPieces gives the transcripts to a copier in one piece, in small ones, and
-// cut in two at many places.
+// TestQueryIsAnsweredInAnyPieces gives the transcripts to a copier in one piece, in small ones,
+// and cut in two at many places.
 func TestQueryIsAnsweredInAnyPieces(t *testing.T) {
 	for _, tt := range queryCases {
 		t.Run(tt.name, func(t *testing.T) {

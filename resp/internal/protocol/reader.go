@@ -6,9 +6,9 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// ReplyReader reads the upstream's bytes: it counts the replies, and removes the answers to queries. It
-// is the copier's. It keeps no bytes: an incomplete header, or the beginning of a possible marker,
-// comes again with the next bytes.
+// ReplyReader reads the upstream's bytes: it counts the replies, and removes the answers to
+// queries. It is the copier's. It keeps no bytes: an incomplete header, or the beginning of a
+// possible marker, comes again with the next bytes.
 type ReplyReader struct {
 	conn    *Conn
 	frames  scan.Replies
@@ -69,8 +69,8 @@ func (r *ReplyReader) Split(b []byte) Part {
 	return Part{From: s.from, To: s.at, Boundary: s.boundary - s.from, Used: s.at, Garbled: r.frames.Broken()}
 }
 
-// next reads a piece: replies of the usual kinds, a frame, with asked set a part of one. It reports
-// whether it has read anything. changed is not nil if the piece ends with a change.
+// next reads a piece: replies of the usual kinds, a frame, with asked set a part of one. It
+// reports whether it has read anything. changed is not nil if the piece ends with a change.
 func (r *ReplyReader) next(s *split, asked bool) (changed *Part, read bool) {
 	if r.conn.edits != nil && r.edits(s.received) {
 		return r.rewrite(s)
@@ -136,8 +136,8 @@ func (r *ReplyReader) remove(s *split, n int, answered uint64) Part {
 	return Part{From: s.from, To: s.at, Boundary: s.at - s.from, Used: s.at + n, Removed: true, Answered: answered}
 }
 
-// ReplyCounts match an upstream's replies with the requests that were forwarded. The methods are safe
-// for concurrent use.
+// ReplyCounts match an upstream's replies with the requests that were forwarded. The methods are
+// safe for concurrent use.
 type ReplyCounts struct {
 	sent     atomic.Uint64 // replies expected to all forwarded requests; set by the pump
 	received atomic.Uint64 // replies counted; set by the copier

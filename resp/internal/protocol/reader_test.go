@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSplit is a table of an upstream's bytes, their Part, and the replies counted, without a query.
+// TestSplit is a table of an upstream's bytes, their Part, and the replies counted, without a
+// query.
 func TestSplit(t *testing.T) {
 	for _, tt := range []struct {
 		name, before, b string

@@ -6,8 +6,8 @@ import (
 	"lockproxy/stat"
 )
 
-// CommandKind classifies requests by their effect on the standing of a connection. Nearly all commands
-// are KindPlain: each has one reply of its own and does not change the standing.
+// CommandKind classifies requests by their effect on the standing of a connection. Nearly all
+// commands are KindPlain: each has one reply of its own and does not change the standing.
 type CommandKind uint8
 
 const (

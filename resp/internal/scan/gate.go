@@ -47,8 +47,8 @@ type requestGate struct {
 type extent struct{ from, to int }
 
 // Guard makes q judge each request before any byte of it is forwarded. Lock commands are for the
-// proxy in any case. absent is called for each request before it passes; if it returns true, Own is
-// returned and Collect reads the request, whose Kind is not KindLock then. Call Guard before
+// proxy in any case. absent is called for each request before it passes; if it returns true, Own
+// is returned and Collect reads the request, whose Kind is not KindLock then. Call Guard before
 // anything is read.
 func (q *Requests) Guard(judge Judge, absent func() bool) {
 	q.gate = &requestGate{judge: judge, absent: absent}
@@ -110,8 +110,8 @@ func (q *Requests) admit(b []byte) (n int, ev Found) {
 	return 0, Done
 }
 
-// look reads on in the array at the front of b, and judges it. why is Redis' reason for refusing b,
-// or empty.
+// look reads on in the array at the front of b, and judges it. why is Redis' reason for refusing
+// b, or empty.
 func (g *requestGate) look(b []byte) (why string) {
 	if g.verdict != Undecided {
 		return ""
@@ -187,8 +187,8 @@ func (g *requestGate) decide(b []byte) Verdict {
 }
 
 // decideOn judges a request of which some arguments are known. Redis ends names of commands at a
-// zero byte in some cases (see Classify), which no judge could know; and a debugger of scripts runs
-// commands of a form of its own.
+// zero byte in some cases (see Classify), which no judge could know; and a debugger of scripts
+// runs commands of a form of its own.
 func (g *requestGate) decideOn(argv [][]byte, total int, full bool) Verdict {
 	kind := Classify(argv[0])
 	switch {

@@ -69,8 +69,8 @@ func gateAll(in []byte, next func() int, judge Judge) *gated {
 	return g
 }
 
-// compareGates checks that verdicts do not depend on the pieces in which requests come, and that no
-// request for the proxy is among the forwarded ones.
+// compareGates checks that verdicts do not depend on the pieces in which requests come, and that
+// no request for the proxy is among the forwarded ones.
 func compareGates(t *testing.T, in []byte, seed uint64) {
 	t.Helper()
 	want := gateAll(in, func() int { return 1 }, judgeJob)
@@ -268,7 +268,8 @@ func TestGateLimited(t *testing.T) {
 	}
 }
 
-// TestGateAbsent: while the upstream is absent, requests that pass are collected, with their kinds.
+// TestGateAbsent: while the upstream is absent, requests that pass are collected, with their
+// kinds.
 func TestGateAbsent(t *testing.T) {
 	var q Requests
 	absent := true

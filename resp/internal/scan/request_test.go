@@ -219,8 +219,8 @@ func (r *reference) forward(next int) {
 	r.at = next
 }
 
-// breakOff ends with an array of which the input has so many arguments, and bytes up to end that do
-// not have to be held back. A lock command, and a name, are held back.
+// breakOff ends with an array of which the input has so many arguments, and bytes up to end that
+// do not have to be held back. A lock command, and a name, are held back.
 func (r *reference) breakOff(kind CommandKind, arguments, end int) (more bool) {
 	if kind != KindLock && arguments > 0 {
 		r.forward(end)
@@ -408,14 +408,15 @@ func TestLimitedCount(t *testing.T) {
 	}
 }
 
-// TestNamesWithZeroByte: they may be the command that they begin with, even if they are longer than
-// all such names.
+// TestNamesWithZeroByte: they may be the command that they begin with, even if they are longer
+// than all such names.
 func TestNamesWithZeroByte(t *testing.T) {
 	for name, want := range map[string]CommandKind{
 		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear,
 		"hello\x00" + strings.Repeat("x", 100): KindUnclear,
-		"GET\x00":                              KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain, "punsubscribex\x00": KindPlain,
-		"AUTH": KindLogin,
+		"GET\x00":                              KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain,
+		"punsubscribex\x00": KindPlain,
+		"AUTH":              KindLogin,
 	} {
 		if got := Classify([]byte(name)); got != want {
 			t.Errorf("%q: kind %d, want %d", name, got, want)

@@ -122,8 +122,8 @@ func (q *Requests) Scan(b []byte) (n int, ev Found) {
 	}
 }
 
-// next reads the requests at the front of b, which are whole, or the start of one. Done: n bytes may
-// pass.
+// next reads the requests at the front of b, which are whole, or the start of one. Done: n bytes
+// may pass.
 func (q *Requests) next(b []byte) (n int, ev Found) {
 	if q.gate != nil {
 		if n, ev = q.admit(b); n > 0 || ev != Done {
@@ -204,8 +204,8 @@ func (q *Requests) Arg(i int) string {
 	return folded(q.Argv[i])
 }
 
-// folded returns the form of an option that Redis compares: in lower case, up to a zero byte. It is
-// cut to keepNotableArg bytes.
+// folded returns the form of an option that Redis compares: in lower case, up to a zero byte. It
+// is cut to keepNotableArg bytes.
 func folded(arg []byte) string {
 	text, _, _ := bytes.Cut(arg[:min(len(arg), keepNotableArg)], []byte{0})
 	return strings.ToLower(string(text))

@@ -14,9 +14,9 @@ const (
 	maxAddresses  = 1000 // counted for one line
 )
 
-// loginRefusals counts the refusals of clients that have not logged in. Anyone who reaches the proxy
-// can cause as many as the network carries. A line for each would fill the disk and displace the
-// lines of others. Safe for concurrent use.
+// loginRefusals counts the refusals of clients that have not logged in. Anyone who reaches the
+// proxy can cause as many as the network carries. A line for each would fill the disk and displace
+// the lines of others. Safe for concurrent use.
 type loginRefusals struct {
 	// write writes a line: the last refusal, how many there were, and from how many addresses.
 	// mu is held, so it must not block.

@@ -1,11 +1,11 @@
 package values
 
 // Masters keep one key. Calls take it with a secret of their own, and refresh or release it by its
-// value, which other takes may have too. Each call goes through a proxy of its own: messages of one
-// call to one master keep their order, and all others may overtake each other.
+// value, which other takes may have too. Each call goes through a proxy of its own: messages of
+// one call to one master keep their order, and all others may overtake each other.
 //
-// Time passes in equal steps for all. Every time here is relative to now. A message may be lost, or
-// arrive late. An answer counts when the message arrives; the proxy may act on it much later.
+// Time passes in equal steps for all. Every time here is relative to now. A message may be lost,
+// or arrive late. An answer counts when the message arrives; the proxy may act on it much later.
 
 const (
 	maxMasters = 5

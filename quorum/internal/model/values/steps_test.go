@@ -113,7 +113,8 @@ func (r *run) actOn(s *state, i int, secret uint8) {
 }
 
 // reduces notes that a call may end promises of its lock: those of calls that had not ended when
-// it began, or begin later. A release goes on after any result. A take that no majority has ever had is none of its business.
+// it began, or begin later. A release goes on after any result. A take that no majority has ever
+// had is none of its business.
 func (r *run) reduces(s *state, i int) {
 	c := &s.calls[i]
 	c.acts = c.acts || s.calls[c.secret-1].whole
