@@ -30,7 +30,7 @@ var ErrInvalidCursor = errors.New("invalid cursor")
 // then with the cursor returned, until that is 0. match is a pattern as of SCAN for the key
 // without Options.KeyPrefix, "" for all. count is about how many keys a page looks at: 10 if
 // under 1, at most 1000. A page may be empty. Locks that exist all the time are returned, rarely
-// more than once; the others may be.
+// more than once; the others may be. So may one that a master gets only after its turn.
 //
 // It goes through the masters that vote one by one, on connections of its own, so the lanes do not
 // wait for it. A master that fails is skipped. A page takes at most 2s. Of concurrent calls,

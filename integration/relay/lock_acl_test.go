@@ -224,6 +224,10 @@ func TestLockACLLimitsOperators(t *testing.T) {
 		app.Lock(own[i], "60s")
 		all.Lock(others[i], "60s")
 	}
+	// A listing may leave out a lock that a master gets meanwhile. Masters get locks in order.
+	lab.WaitFor(t, "the last lock on all masters", lab.Patience, func() bool {
+		return lab.MapOf(all.Do("LOCKINFO", others[each-1]))["held"] == "3"
+	})
 	for _, listing := range []struct {
 		options []string
 		n       int // of own and of others
