@@ -73,21 +73,21 @@ func (m *simMasters) Follow(ctx context.Context, _ string, changed func()) func(
 	}
 }
 
-// hold gives the lock the fence; 0 is free. With tell, the masters send messages.
-func (m *simMasters) hold(fence uint64, tell bool) {
+// hold gives the lock the fence; 0 is free. With announce, the masters send messages.
+func (m *simMasters) hold(fence uint64, announce bool) {
 	m.mu.Lock()
 	m.info = quorum.Info{}
 	if fence > 0 {
 		m.info = quorum.Info{Held: 3, Masters: 3, Fence: fence, Holders: 1}
 	}
 	m.mu.Unlock()
-	if tell {
-		m.tell()
+	if announce {
+		m.announce()
 	}
 }
 
-// tell sends the message of one master.
-func (m *simMasters) tell() {
+// announce passes on the message of one master.
+func (m *simMasters) announce() {
 	m.mu.Lock()
 	changed := m.changed
 	m.mu.Unlock()
@@ -293,7 +293,7 @@ func TestFollowEarlyMessage(t *testing.T) {
 		d.m.hold(7, false)
 		d.follow(7, time.Minute)
 		time.Sleep(time.Second)
-		d.m.tell()
+		d.m.announce()
 		time.Sleep(100 * time.Millisecond)
 		d.m.hold(8, false)
 		d.want("8 at 1.258s") // 5 + 1 + 50 + 1 + 200 + 1
@@ -310,7 +310,7 @@ func TestFollowStorm(t *testing.T) {
 		d.follow(7, time.Minute)
 		time.Sleep(time.Second)
 		for range 50 {
-			d.m.tell()
+			d.m.announce()
 			time.Sleep(50 * time.Microsecond)
 		}
 		d.m.hold(8, true)

@@ -32,7 +32,7 @@ type Event struct {
 
 	// Of the lock listener. Refused is why a command on a lock key was refused: then Command is
 	// empty.
-	Do      string // one of Dos: what the library did
+	Do      string // one of Dos: the act of the library
 	Refused string // one of Refusals
 }
 
@@ -50,7 +50,7 @@ const (
 	DoRead    = "read"
 )
 
-// DoOutcomes is what a library does at the lock listener, and what may become of it.
+// DoOutcomes names an act of a library at the lock listener, and the ways in which it may end.
 type DoOutcomes struct {
 	Name     string
 	Outcomes []Outcome // beside AnyOutcomes

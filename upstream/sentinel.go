@@ -59,8 +59,7 @@ type sentinels struct {
 
 func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
 	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log,
-		views:  make([]sentinelView, len(opts.Addrs)),
-		change: make(chan struct{}), nudge: make(chan struct{})}
+		views: make([]sentinelView, len(opts.Addrs)), change: make(chan struct{}), nudge: make(chan struct{})}
 	for i := range s.views {
 		s.views[i].err = errors.New("not asked yet")
 	}

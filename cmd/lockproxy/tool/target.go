@@ -112,8 +112,8 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 		}
 		all = append(all, address)
 	}
-	if err := target.checkTLS(target.https || slices.ContainsFunc(all,
-		func(a conf.Address) bool { return a.TLS })); err != nil {
+	overTLS := slices.ContainsFunc(all, func(a conf.Address) bool { return a.TLS })
+	if err := target.checkTLS(target.https || overTLS); err != nil {
 		return nil, flagError{err}
 	}
 	return all, nil

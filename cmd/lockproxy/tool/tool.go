@@ -40,8 +40,7 @@ type Subcommand struct {
 // Subcommands returns all of them, in the order of --help.
 func Subcommands() []Subcommand {
 	return []Subcommand{runCommand, statusCommand, whyCommand, healthCommand, benchCommand, DoctorCommand,
-		completionCommand(),
-		helpCommand, versionCommand}
+		completionCommand(), helpCommand, versionCommand}
 }
 
 // invocation is one run of a subcommand.

@@ -75,30 +75,30 @@ func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 	// connection calls the host, so that the host learns of changes to the record in the order of
 	// the answers.
 	var rights trial
-	script := handshakeCommand{try, []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey},
-		func(r *wire.Reply) error {
-			note(&rights.lacks, r, reserved)
-			if len(rights.lacks) > 0 {
-				return withoutRights(l.cfg.Options, rights.lacks...)
-			}
-			if untried {
-				s.tried(&rights)
-			}
-			found, ok, err := s.observe(c, &f, r, began)
-			switch {
-			case err != nil:
-				c.fail(err)
-				return err
-			case ok:
-				l.cfg.Host.Observed(l.cfg.Index, found)
-			case served: // the next probe may do better
-			case r.IsError():
-				return refusal(l.cfg.Options, r)
-			default:
-				return refusedError{errNoRecord}
-			}
-			return nil
-		}}
+	script := handshakeCommand{need: try, args: []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey}}
+	script.take = func(r *wire.Reply) error {
+		note(&rights.lacks, r, reserved)
+		if len(rights.lacks) > 0 {
+			return withoutRights(l.cfg.Options, rights.lacks...)
+		}
+		if untried {
+			s.tried(&rights)
+		}
+		found, ok, err := s.observe(c, &f, r, began)
+		switch {
+		case err != nil:
+			c.fail(err)
+			return err
+		case ok:
+			l.cfg.Host.Observed(l.cfg.Index, found)
+		case served: // the next probe may do better
+		case r.IsError():
+			return refusal(l.cfg.Options, r)
+		default:
+			return refusedError{errNoRecord}
+		}
+		return nil
+	}
 	commands := append(infos(try, &f), settings(&f)...)
 	if untried {
 		commands = append(commands, rights.commands(l.cfg.KeyPrefix)...)

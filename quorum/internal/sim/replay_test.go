@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 )
 
-// One seed is one run, to the byte: of six runs two must be equal. They need not all be, because a
-// select takes any of two channels that are ready at the same instant.
+// TestSeedReplays: of six runs of one seed two are equal, to the byte. Why a few seeds have more than
+// one run is not known; a select with two ready channels chooses at random.
 //
-// The scheduler moves a goroutine that has run for 10 ms behind others that are ready, and a busy
-// machine makes every one run for that long. With the build tag faketime, which Go's playground
-// uses, the real clock stands still while a goroutine is ready, so none is moved. The race
-// detector runs goroutines in any order.
+// The scheduler interrupts a goroutine after 10 ms and runs others first. On a busy machine this
+// happens to every one. With the build tag faketime, which Go's playground uses, the real clock
+// stops while a goroutine is ready, so none is interrupted. The race detector runs goroutines in
+// any order.
 //
 //	go test -tags faketime -run TestSeedReplays ./quorum/internal/sim
 //

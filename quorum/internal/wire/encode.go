@@ -22,9 +22,8 @@ type operation struct{ name, arguments string }
 var (
 	operations = [...]operation{
 		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#oma"},
-		Extend: {"extend", "st"},
-		Share:  {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
-		Refresh: {"refresh", "ste"},
+		Extend: {"extend", "st"}, Share: {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""},
+		Free: {"free", ""}, Refresh: {"refresh", "ste"},
 	}
 	acquireShared = operation{"acquire_shared", "stfow"}
 	acquireSlot   = operation{"acquire_slot", "stfowl01"}

@@ -41,8 +41,8 @@ func ParsePacket(r *Reply, n int) (p PacketReply, ok bool) {
 	if admitted.Kind != ':' || admitted.Int < 0 || seconds.Kind != ':' || micros.Kind != ':' {
 		return p, false
 	}
-	return PacketReply{admitted.Int > 0, uint64(max(admitted.Int-1, 0)), clock(seconds.Int, micros.Int), r.Elems[3:]},
-		true
+	at := clock(seconds.Int, micros.Int)
+	return PacketReply{admitted.Int > 0, uint64(max(admitted.Int-1, 0)), at, r.Elems[3:]}, true
 }
 
 // clock is a master's time since 1970. What no Duration holds, it cuts to the years 1970 to 2242.
