@@ -80,7 +80,6 @@ func (o options) wants(subject string) bool {
 // wantsCase reports whether the run includes a case of the relay.
 func (o options) wantsCase(name string) bool {
 	return len(o.cases) == 0 || slices.ContainsFunc(o.cases, func(part string) bool {
-		return strings.Contains(name,
-			part)
+		return strings.Contains(name, part)
 	})
 }

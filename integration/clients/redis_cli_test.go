@@ -156,8 +156,7 @@ func TestRedisCliShowsHints(t *testing.T) {
 			word, rest, _ := strings.Cut(hint, " ")
 			fmt.Fprint(typed, "\x15", word, " ") // ^U empties the line
 			lab.WaitFor(t, "the hint of "+word+flags, lab.Patience, func() bool {
-				return strings.Contains(p.Log.String(),
-					rest)
+				return strings.Contains(p.Log.String(), rest)
 			})
 		}
 	}

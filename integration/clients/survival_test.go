@@ -187,8 +187,7 @@ func (s *survival) noMajority(t *testing.T) {
 		m.Pause(t)
 	}
 	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
-		return strings.HasPrefix(c.Do("LOCK", "other", "1s"),
-			"-NOQUORUM")
+		return strings.HasPrefix(c.Do("LOCK", "other", "1s"), "-NOQUORUM")
 	})
 	for _, m := range s.Masters[:2] {
 		m.Resume()

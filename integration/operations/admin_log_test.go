@@ -195,8 +195,7 @@ func TestRefusedStrangersCannotFillAuditLog(t *testing.T) {
 			member := lab.Dial(t, p.Addr)
 			member.WantDo("+OK\r\n", c.login...)
 			lab.WaitFor(t, "first lock", lab.Patience, func() bool {
-				return lab.TokenOf(member.Do("LOCK", "warm-up",
-					"1s")) != ""
+				return lab.TokenOf(member.Do("LOCK", "warm-up", "1s")) != ""
 			})
 
 			stranger := lab.Dial(t, p.Addr)

@@ -116,8 +116,7 @@ func TestMastersPasswordRotates(t *testing.T) {
 	write("new") // step 2
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the reload", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(),
-			"passwords reloaded")
+		return strings.Contains(p.Log.String(), "passwords reloaded")
 	})
 	works()
 	ask("new", "ACL", "SETUSER", "default", "<old") // step 3

@@ -116,8 +116,7 @@ func launchServing(t *testing.T, flags ...string) (p *lab.Process, addr string) 
 	p = lab.Launch(t, "lockproxy", path, append([]string{"--listen", addr, "--log-format", "json", "--restart-guard",
 		"off"}, flags...)...)
 	lab.WaitFor(t, "lockproxy ready", 2*lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(),
-			`"msg":"ready"`)
+		return strings.Contains(p.Log.String(), `"msg":"ready"`)
 	})
 	return p, addr
 }
@@ -145,8 +144,7 @@ func TestDrainTimeoutEndsDrain(t *testing.T) {
 			for range test.signals {
 				p.Signal(syscall.SIGTERM)
 				lab.WaitFor(t, "the log line about the end", lab.Patience, func() bool {
-					return strings.Contains(p.Log.String(),
-						`"msg":"ending"`)
+					return strings.Contains(p.Log.String(), `"msg":"ending"`)
 				})
 				lab.WaitFor(t, "no new connections", lab.Patience, func() bool {
 					conn, err := lab.Connect(addr)
@@ -306,8 +304,7 @@ func TestReusePortHandsOverListener(t *testing.T) {
 	next := lab.StartProxy(t, append(c.Flags, "--listen", c.Addr)...)
 	c.Signal(syscall.SIGTERM)
 	lab.WaitFor(t, "the old process ending", lab.Patience, func() bool {
-		return strings.Contains(c.Log.String(),
-			`"msg":"ending"`)
+		return strings.Contains(c.Log.String(), `"msg":"ending"`)
 	})
 	for range 50 {
 		// the kernel resets connections that the old one had not accepted yet

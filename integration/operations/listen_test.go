@@ -205,8 +205,7 @@ func TestProxyProtocolGivesClientAddress(t *testing.T) {
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(liar.Do("LOCK", "job", "60s")) != "" })
 	liar.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 	lab.WaitFor(t, "the log line of the release", lab.Patience, func() bool {
-		return strings.Contains(off.Log.String(),
-			"lock released by an operator")
+		return strings.Contains(off.Log.String(), "lock released by an operator")
 	})
 	if strings.Contains(off.Log.String(), "192.0.2.99") {
 		t.Error("the log has the header's address although proxy-protocol is off")

@@ -65,12 +65,10 @@ func TestPasswordsAndCertificatesRotate(t *testing.T) {
 	file("masters", "new\n")
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "a LOCK with the new passwords", lab.Patience, func() bool {
-		return lab.TokenOf(host.Do("LOCK", "job",
-			"60s")) != ""
+		return lab.TokenOf(host.Do("LOCK", "job", "60s")) != ""
 	})
 	lab.WaitFor(t, "a GET with the new passwords", lab.Patience, func() bool {
-		return host.Do("GET",
-			"a") == lab.Bulk("1")
+		return host.Do("GET", "a") == lab.Bulk("1")
 	})
 	old.WantDo(lab.Bulk("1"), "GET", "a")
 }

@@ -55,8 +55,7 @@ func TestNoPasswordShown(t *testing.T) {
 	seen.WriteString(lab.Dial(t, p.Addr).Do("GET", "a"))
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "reload", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(),
-			"certificates and passwords reloaded")
+		return strings.Contains(p.Log.String(), "certificates and passwords reloaded")
 	})
 	p.Stop(t)
 	seen.WriteString(p.Log.String())

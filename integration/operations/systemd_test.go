@@ -80,8 +80,7 @@ func TestReloadDuringStartIsNotReady(t *testing.T) {
 	p := lab.Launch(t, "lockproxy", "env", "NOTIFY_SOCKET="+socket, path, "--listen", "127.0.0.1:0", "--upstream",
 		silent.Addr().String(), "--log-format", "json")
 	lab.WaitFor(t, "the first lines", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(),
-			"one master: ")
+		return strings.Contains(p.Log.String(), "one master: ")
 	})
 	p.Signal(syscall.SIGHUP)
 	for _, word := range []string{`"msg":"settings reloaded"`, `"msg":"ready"`} {
@@ -89,8 +88,7 @@ func TestReloadDuringStartIsNotReady(t *testing.T) {
 	}
 	p.Signal(syscall.SIGTERM)
 	lab.WaitFor(t, "the message STOPPING", lab.Patience, func() bool {
-		return strings.Contains(told.String(),
-			"STOPPING=1\n")
+		return strings.Contains(told.String(), "STOPPING=1\n")
 	})
 	if got := told.String(); got != "READY=1\nSTOPPING=1\n" {
 		t.Errorf("systemd got %q", got)

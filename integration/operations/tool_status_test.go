@@ -69,8 +69,7 @@ func TestStatusShowsDeployment(t *testing.T) {
 
 	c.Masters[0].Kill()
 	lab.WaitFor(t, "a master reported as down", lab.Patience, func() bool {
-		return lookAt(t, 0,
-			c.Addr).Masters[0].State == "down"
+		return lookAt(t, 0, c.Addr).Masters[0].State == "down"
 	})
 	c.Masters[1].Kill()
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
@@ -119,8 +118,7 @@ func TestHealthReportsStateByExitCode(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
-		return strings.Contains(host.Do("LOCK", "a",
-			"60s"), "NOQUORUM")
+		return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM")
 	})
 	if text := lab.FinishTool(t, 1, "health", "--ready=locks", "--addr", addr); !strings.Contains(text,
 		"majority of the 3 masters") {

@@ -74,8 +74,7 @@ func TestWhyAddsUpProxies(t *testing.T) {
 		t.Errorf("got since %d, proxy %q, client %q; want those of the second proxy", r.Since, r.Proxy, r.Client)
 	}
 	if len(r.Voters) != 5 || slices.ContainsFunc(r.Voters, func(m stat.WhyMaster) bool {
-		return !m.Holds || !m.Answered ||
-			m.TTL <= 0
+		return !m.Holds || !m.Answered || m.TTL <= 0
 	}) {
 		t.Errorf("got voters %+v", r.Voters)
 	}
@@ -140,8 +139,7 @@ func TestMinorityShowsHolder(t *testing.T) {
 	o.Masters[0].Kill()
 	o.Masters[1].Kill()
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
-		return strings.Contains(host.Do("LOCK",
-			"other", "60s"), "NOQUORUM")
+		return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM")
 	})
 	host.WantDo("+OK\r\n", "SET", "a", "b")
 	lab.FinishTool(t, 0, "health", "--ready", "--addr", addr)
@@ -224,8 +222,7 @@ func TestWhyWithoutAgreement(t *testing.T) {
 	c.Masters[4].Kill()
 	host.WantDo("$-1\r\n", "LOCK", "a job", "60s")
 	lab.WaitFor(t, "a master that is down", lab.Patience, func() bool {
-		return strings.HasPrefix(host.Do("LOCKINFO",
-			"a job"), "-NOQUORUM")
+		return strings.HasPrefix(host.Do("LOCKINFO", "a job"), "-NOQUORUM")
 	})
 	wantText(t, host.Do("LOCKINFO", "a job"), "-NOQUORUM 4 of 5 masters can vote, but no majority agrees: ",
 		"; seen on 2 of 5: exclusive, fence 0, ")

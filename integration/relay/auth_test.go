@@ -164,8 +164,7 @@ func TestPasswordSetLaterClosesLocks(t *testing.T) {
 	host = lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool {
-		return lab.TokenOf(host.Do("LOCK", "job",
-			"60s")) != ""
+		return lab.TokenOf(host.Do("LOCK", "job", "60s")) != ""
 	})
 }
 
@@ -191,8 +190,7 @@ func TestPasswordsInAddressesWorkAndStaySecret(t *testing.T) {
 		s.Kill()
 	}
 	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
-		return strings.Count(host.Do("LOCK", "job", "1s"),
-			"refused") == 3
+		return strings.Count(host.Do("LOCK", "job", "1s"), "refused") == 3
 	})
 	if text := host.Do("LOCK", "job", "60s") + p.Log.String(); strings.Contains(text, "p@ss") ||
 		strings.Contains(text, "p%40ss") {

@@ -32,8 +32,7 @@ func TestEmbeddedSessionWorks(t *testing.T) {
 		start, short := time.Now(), "short-"+null
 		host.Lock(short, "1s")
 		lab.WaitFor(t, "expiry in real time", lab.Patience, func() bool {
-			return lab.TokenOf(host.Do("LOCK", short,
-				"5s")) != ""
+			return lab.TokenOf(host.Do("LOCK", short, "5s")) != ""
 		})
 		if took := time.Since(start); took < 990*time.Millisecond { // a busy machine can only add to it
 			t.Errorf("a lock of 1s was free again after %v, want at least 990ms", took)

@@ -56,8 +56,7 @@ func TestLockWaitsForBlockingCommand(t *testing.T) {
 			host.Send(lab.Encode(b.block...) + lab.Encode("LOCK", key, "60s") + lab.Encode("RPUSH", "order", key))
 			if b.wake != nil {
 				lab.WaitFor(t, "blocked", lab.Patience, func() bool {
-					return c.Upstream.Info(t, "clients",
-						"blocked_clients") == "1"
+					return c.Upstream.Info(t, "clients", "blocked_clients") == "1"
 				})
 				if got := c.Masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
 					t.Error("LOCK ran before the blocking command was answered")

@@ -48,8 +48,7 @@ func startFidelityRig(t *testing.T, password string) *fidelityRig {
 		first.WantDo("+OK\r\n", "AUTH", password)
 	}
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool {
-		return lab.TokenOf(first.Do("LOCK", "warm-up",
-			"1s")) != ""
+		return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != ""
 	})
 	return rig
 }
@@ -133,8 +132,7 @@ func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 // by itself.
 func (r *fidelityRig) settled() bool {
 	lab.Poll(500*time.Millisecond, func() bool {
-		return strings.Contains(r.desk[0].Do("INFO", "clients"),
-			"\nblocked_clients:0\r")
+		return strings.Contains(r.desk[0].Do("INFO", "clients"), "\nblocked_clients:0\r")
 	})
 	for range 30 {
 		r.desk[0].Do("PING", "harness")

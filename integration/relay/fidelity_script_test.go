@@ -219,8 +219,7 @@ func (s *fidelityScript) write(args []string) {
 	s.requests++
 	s.skipping = args[len(args)-1] == "SKIP"
 	if s.IntN(8) == 0 && !slices.ContainsFunc(args, func(a string) bool {
-		return strings.Trim(a, printableBytes) != "" ||
-			len(a) > 100
+		return strings.Trim(a, printableBytes) != "" || len(a) > 100
 	}) {
 		s.text.WriteString(s.inline(args))
 		return

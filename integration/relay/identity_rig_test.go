@@ -179,8 +179,7 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		first := lab.Dial(t, p.Addr)
 		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
 		lab.WaitFor(t, "first lock", lab.Patience, func() bool {
-			return lab.TokenOf(first.Do("LOCK", "warm-up",
-				"1s")) != ""
+			return lab.TokenOf(first.Do("LOCK", "warm-up", "1s")) != ""
 		})
 		pair = append(pair, &identityRig{name: full, server: server, proxy: p.Addr, acl: acl,
 			password: strings.HasPrefix(name, "password"),

@@ -129,8 +129,7 @@ func TestLockACLKeepsLastAnswer(t *testing.T) {
 	host.WantDo(never, "LOCK", "app:never-asked", "60s")
 	c.Upstream.Resume()
 	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool {
-		return lab.TokenOf(host.Do("LOCK",
-			"app:never-asked", "60s")) != ""
+		return lab.TokenOf(host.Do("LOCK", "app:never-asked", "60s")) != ""
 	})
 
 	// Credentials without the right to ask.
@@ -159,13 +158,11 @@ func TestLockACLFollowsTheUpstream(t *testing.T) {
 	host.WantDo(noKey, "LOCK", "other", "60s")
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "~lock:other")
 	lab.WaitFor(t, "a right that was given", lab.Patience, func() bool {
-		return lab.TokenOf(host.Do("LOCK", "other",
-			"20ms")) != ""
+		return lab.TokenOf(host.Do("LOCK", "other", "20ms")) != ""
 	})
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
 	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool {
-		return host.Do("LOCK", "other",
-			"20ms") == noKey
+		return host.Do("LOCK", "other", "20ms") == noKey
 	})
 }
 

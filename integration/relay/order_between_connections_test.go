@@ -94,8 +94,7 @@ func (l line) turn(gap time.Duration, wait, push []string) (reversed int) {
 	}
 	l.two.Send(command)
 	lab.WaitFor(t, "both waiting", lab.Patience, func() bool {
-		return strings.Contains(l.desk.Do("INFO", "clients"),
-			"\r\nblocked_clients:2\r\n")
+		return strings.Contains(l.desk.Do("INFO", "clients"), "\r\nblocked_clients:2\r\n")
 	})
 	l.desk.Do(push...)
 	first, second := l.one.Frame(), l.two.Frame()

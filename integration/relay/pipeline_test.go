@@ -138,8 +138,7 @@ func TestLockWaitsForCommandsBeforeIt(t *testing.T) {
 
 	host.Send(lab.Encode("BLPOP", "queue", "0") + lab.Encode("LOCK", "job", "60s") + lab.Encode("ECHO", "after"))
 	lab.WaitFor(t, "blocked client", lab.Patience, func() bool {
-		return c.Upstream.Info(t, "clients",
-			"blocked_clients") == "1"
+		return c.Upstream.Info(t, "clients", "blocked_clients") == "1"
 	})
 	if lab.Poll(100*time.Millisecond, func() bool { return c.Masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" }) {
 		t.Error("LOCK ran while the BLPOP before it was waiting")

@@ -94,8 +94,7 @@ func TestOutputLimitsCloseClients(t *testing.T) {
 		reader := lab.Dial(t, addr)
 		reader.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 		gone := lab.Poll(lab.Patience, func() bool {
-			return desk.Do("PUBLISH", "news",
-				strings.Repeat("x", 1<<20)) == ":0\r\n"
+			return desk.Do("PUBLISH", "news", strings.Repeat("x", 1<<20)) == ":0\r\n"
 		})
 		if text, closed, _ := reader.Rest(lab.Patience); !gone || !closed {
 			t.Errorf("%s: a subscriber that reads nothing: removed %v, got %d bytes, closed %v, want it removed and closed",

@@ -77,8 +77,7 @@ func TestMastersRememberWhetherUpstreamWantsPassword(t *testing.T) {
 	c.Upstream.RestartEmpty(t)
 	c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool {
-		return lab.Dial(t, c.Addr).Do("LOCK", "job",
-			"20ms") == noAuth
+		return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth
 	})
 	kept("password", 3)
 	c.Upstream.Kill()
@@ -110,8 +109,7 @@ func TestUpstreamDeathClosesConnections(t *testing.T) {
 	blocked.Send(lab.Encode("BLPOP", "queue", "0"))
 	subscribed.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	lab.WaitFor(t, "blocked client", lab.Patience, func() bool {
-		return c.Upstream.Info(t, "clients",
-			"blocked_clients") == "1"
+		return c.Upstream.Info(t, "clients", "blocked_clients") == "1"
 	})
 	c.Upstream.RestartEmpty(t)
 	for _, host := range []*lab.Client{idle, locked, blocked, subscribed} {
@@ -148,8 +146,7 @@ func TestReplicaSyncsThroughProxy(t *testing.T) {
 	_, port, _ := strings.Cut(c.Addr, ":")
 	replica := lab.StartRedis(t, "--replicaof", "127.0.0.1", port)
 	lab.WaitFor(t, "replica in sync", 3*lab.Patience, func() bool {
-		return replica.Info(t, "replication",
-			"master_link_status") == "up"
+		return replica.Info(t, "replication", "master_link_status") == "up"
 	})
 	for i := range 1000 {
 		host.Send(lab.Encode("SET", fmt.Sprintf("later-%d", i), strings.Repeat(trap, 1+i%40)))

@@ -129,8 +129,7 @@ func TestSlowMasters(t *testing.T) {
 	}
 	lab.Pass(t, 500*time.Millisecond)
 	lab.WaitFor(t, "masters that answer", lab.Patience, func() bool {
-		return !strings.HasPrefix(host.Do("LOCKINFO",
-			"job"), "-")
+		return !strings.HasPrefix(host.Do("LOCKINFO", "job"), "-")
 	})
 	host.Unlock("job", token)
 	p.WantNoStray(t)

@@ -64,8 +64,7 @@ func TestExtendOutlivesFailedRenewals(t *testing.T) {
 	}
 	for _, c := range []*lab.Client{lab.Dial(t, p.Addr), p.Far} {
 		lab.WaitFor(t, "a majority is back", lab.Patience, func() bool {
-			return !strings.HasPrefix(c.Do("LOCKINFO", "job"),
-				"-")
+			return !strings.HasPrefix(c.Do("LOCKINFO", "job"), "-")
 		})
 	}
 	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
