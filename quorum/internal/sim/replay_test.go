@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSeedReplays: of six runs of one seed two are equal, to the byte. Why a few seeds have more than
-// one run is not known; a select with two ready channels chooses at random.
+// TestSeedReplays: of six runs of one seed two are equal, to the byte. Why a few seeds have more
+// than one run is not known; a select with two ready channels chooses at random.
 //
 // The scheduler interrupts a goroutine after 10 ms and runs others first. On a busy machine this
 // happens to every one. With the build tag faketime, which Go's playground uses, the real clock
