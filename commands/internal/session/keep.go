@@ -29,7 +29,7 @@ func (ls *Locks) Keep(session Connection, keys []string, lease quorum.Lease, ttl
 	set[l] = struct{}{}
 	ls.bySecret[l.token.Secret] = l
 	l.timerAt = l.renewal
-	l.timer = time.AfterFunc(l.timerAt.Sub(now), func() { ls.renew(l) })
+	l.timer = time.AfterFunc(untilTimer(l.timerAt.Sub(now)), func() { ls.renew(l) })
 	ls.startCheckLocked()
 	ls.mu.Unlock()
 	if !known {

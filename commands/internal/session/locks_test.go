@@ -19,6 +19,9 @@ import (
 
 var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// sinceBegan returns the time since then without what untilTimer adds.
+func sinceBegan() time.Duration { return time.Since(bubbleBegan).Truncate(time.Microsecond) }
+
 // extender answers renewals in virtual time, and notes when it was asked what.
 type extender struct {
 	mu    sync.Mutex
@@ -32,7 +35,7 @@ func (e *extender) note(what string) {
 	e.holds.Count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
+	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, sinceBegan()))
 }
 
 func (e *extender) ExtendAsync(ctx context.Context, r quorum.ExtendRequest, done func(time.Duration, error)) {
@@ -93,7 +96,7 @@ func (f *fakeOwner) pushes() []string {
 func (f *fakeOwner) Push(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pushed = append(f.pushed, fmt.Sprintf("%q at %v", b, time.Since(bubbleBegan)))
+	f.pushed = append(f.pushed, fmt.Sprintf("%q at %v", b, sinceBegan()))
 	return nil
 }
 

@@ -15,8 +15,12 @@ func (ls *Locks) now() time.Time { return time.Now().Add(ls.suspended()) }
 // setTimerLocked sets the timer of l.
 func (ls *Locks) setTimerLocked(l *lock, at time.Time) {
 	l.timerAt = at
-	l.timer.Reset(at.Sub(ls.now()))
+	l.timer.Reset(untilTimer(at.Sub(ls.now())))
 }
+
+// untilTimer returns left, or 1 ns for a timer that is due. In tests, where time is simulated, Go
+// 1.26 runs a timer within Reset(0); if two goroutines do that at once, the race detector crashes.
+func untilTimer(left time.Duration) time.Duration { return max(left, 1) }
 
 // startCheckLocked starts checkSuspend, unless it runs.
 func (ls *Locks) startCheckLocked() {
@@ -39,7 +43,7 @@ func (ls *Locks) checkSuspend() {
 	now := ls.now()
 	for _, l := range ls.bySecret {
 		if left := l.timerAt.Sub(now); left < checkEvery {
-			l.timer.Reset(left)
+			l.timer.Reset(untilTimer(left))
 		}
 	}
 	ls.check.Reset(checkEvery)
