@@ -78,11 +78,12 @@ func (q *deadlines) armLocked() {
 		return
 	}
 	q.wake = first
+	left := max(time.Until(first), 1) // Reset(0) crashes Go's race detector in simulated time
 	if q.timer == nil {
-		q.timer = time.AfterFunc(time.Until(first), q.run)
+		q.timer = time.AfterFunc(left, q.run)
 		return
 	}
-	q.timer.Reset(time.Until(first))
+	q.timer.Reset(left)
 }
 
 // If the timer runs later than it should by overdue, this process did not get the processor. It
