@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/resp/internal/netpoll"
 )
 
 // TestUpstreamUnreachable: each command gets the error, lock commands still run, and the next
@@ -114,19 +116,7 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	ours := make(chan *os.File, 1) // the relay's socket to the upstream
-	r := startRelay(t, "tcp", ln.Addr().String(), func(o *Options) {
-		dial := o.Dial
-		o.Dial = func(ctx context.Context) (net.Conn, error) {
-			c, err := dial(ctx)
-			if err == nil {
-				f, fileErr := c.(*net.TCPConn).File()
-				ours <- f
-				err = fileErr
-			}
-			return c, err
-		}
-	})
+	r := startRelay(t, "tcp", ln.Addr().String(), nil)
 	c := r.dial()
 	c.send("MONITOR\r\n")
 	upstream, err := ln.Accept()
@@ -137,18 +127,13 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	if line, err := bufio.NewReader(upstream).ReadString('\n'); line != "MONITOR\r\n" {
 		t.Fatalf("upstream got %q, %v", line, err)
 	}
-	f := <-ours
-	defer f.Close()
-	same, err := net.FileConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer same.Close()
-	if err := same.(*net.TCPConn).CloseWrite(); err != nil {
+	relay := only(t, r.server)
+	up, _ := relay.up.get()
+	if err := netpoll.CloseWrite(up); err != nil {
 		t.Fatal(err)
 	}
 	c.send("LOCK a 1\r\n")
-	a := &only(t, r.server).in.ahead
+	a := &relay.in.ahead
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		begun = a.done != nil
