@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,7 @@ func TestReleaseUndoesLateSET(t *testing.T) {
 	for i, r := range relays[:lab.Long(2, 5)] {
 		for j, unlocker := range []*lab.Client{first, second} {
 			key := fmt.Sprintf("held-%d-%d", i, j)
+			lab.WaitStates(t, first, lab.Patience, slices.Repeat([]string{"voting"}, len(masters))...)
 			held := r.Hold("lock:"+key, 1)
 			token := first.Lock(key, "60s")
 			lab.WantHeld(t, held)
@@ -62,6 +64,7 @@ func TestReleaseUndoesLateSET(t *testing.T) {
 	for _, s := range masters[:3] {
 		s.Do(t, "SET", "lock:taken", "other", "PX", "60000")
 	}
+	lab.WaitStates(t, first, lab.Patience, slices.Repeat([]string{"voting"}, len(masters))...)
 	held := relays[4].Hold("lock:taken", 1)
 	first.WantDo(lab.Null2, "LOCK", "taken", "60s")
 	lab.WantHeld(t, held)
@@ -88,11 +91,11 @@ func TestGrantThatExpiredOnItsWayIsAnError(t *testing.T) {
 	masters := servers[1:]
 	relays, list := lab.StartRelays(t, masters)
 	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off",
-		"--master-timeout", "2s")
-	p.WaitVoting(t)
+		"--master-timeout", "5s") // longer than the proxy is stopped, so that no master is down afterwards
 	host := lab.Dial(t, p.Addr)
 	for round := range 2 {
 		key := fmt.Sprintf("job-%d", round)
+		lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting")
 		var held []<-chan struct{}
 		for _, r := range relays {
 			held = append(held, r.Hold("lock:"+key, 1))
@@ -147,8 +150,8 @@ func TestLockWithoutSecondRoundIsReleased(t *testing.T) {
 	lab.SetCountersApart(t, masters, "job", []int{0, 5, 9})
 	relays, list := lab.StartRelays(t, masters)
 	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off")
-	p.WaitVoting(t)
 	host := lab.Dial(t, p.Addr)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "voting")
 	// The first two masters grant with numbers 1 and 6. The relays hold the request that raises
 	// the first one's counter, and all requests to the third master.
 	relays[0].Hold("lock:job", 2)

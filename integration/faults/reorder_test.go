@@ -30,6 +30,9 @@ func TestLateRequestsLeaveNextLockAlone(t *testing.T) {
 			continue
 		}
 		key := fmt.Sprintf("job-%d", i)
+		for _, c := range clients {
+			lab.WaitAllVote(t, l, c)
+		}
 		old := clients[0].Lock(key, "20s")
 		lab.WantHolders(t, l.Masters, key, 3)
 		var held []<-chan struct{}
@@ -100,6 +103,8 @@ func TestSETAfterReleaseIsUndone(t *testing.T) {
 			first, second := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 			for i := range 2 {
 				key := fmt.Sprintf("job-%d-%d", len(slow), i)
+				lab.WaitAllVote(t, l, first)
+				lab.WaitAllVote(t, l, second)
 				set := l.Link(0, 2).Hold("lock:"+key, 1)
 				token := first.Lock(key, "60s")
 				lab.WantHeld(t, set)

@@ -16,10 +16,10 @@ func TestUnlockSaysHeldWhenExtendFailsBesideIt(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Relays: true, Proxies: -1, Flags: []string{"--master-timeout", "20s"}})
 	patient, quick, granter := l.StartProxy(t), l.StartProxy(t, "--master-timeout", "50ms"), l.StartProxy(t)
-	for _, p := range l.Proxies {
-		p.WaitVoting(t)
-	}
 	unlocker, extender, holder := lab.Dial(t, patient.Addr), lab.Dial(t, quick.Addr), lab.Dial(t, granter.Addr)
+	for _, c := range []*lab.Client{unlocker, extender, holder} {
+		lab.WaitAllVote(t, l, c)
+	}
 	l.Link(2, 2).Isolate() // neither LOCK nor a top-up reaches the third master
 	lab.WaitStates(t, holder, lab.Patience, "voting", "voting", "down")
 	var tokens []string
