@@ -583,6 +583,7 @@ func TestKnownSecret(t *testing.T) {
 		adopt(t, q, "job", "v", time.Second)
 		time.Sleep(2 * time.Second)
 		adopt(t, other, "job", "v", 30*time.Second)
+		synctest.Wait() // or else the release may reach a master before the acquire, which a check undoes later
 		step("ended and taken elsewhere", released, q, true, true)
 		s.noKeys("after all")
 	})
