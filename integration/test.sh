@@ -127,7 +127,7 @@ check go -C integration/bench test -vet=off .
 # -count=1, because go test caches results without regard to the binary and the servers that most
 # packages test. -vet=off, because go vet has run. -ldflags=-w leaves out what only a debugger needs,
 # and some forty programs are linked.
-tests='timeout 1h go test -vet=off -ldflags=-w -count=1 -timeout 40m'
+tests='timeout 1h go test -vet=off -ldflags=-w -count=1 -timeout 20m'
 
 # A program with the race detector takes three times as much processor time, so it is used where
 # goroutines share state. docs/contributing.md has the command that tests the whole program with it.

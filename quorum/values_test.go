@@ -389,7 +389,7 @@ func TestShortenFarAndHung(t *testing.T) {
 	})
 }
 
-// A shortening that waits for a far master, which hangs, as long as it may is not too late.
+// A far master hangs, and a shortening waits for it as long as it may. It still comes in time.
 func TestShortenInTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum(func(o *Options) {

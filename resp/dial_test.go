@@ -127,18 +127,17 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	if line, err := bufio.NewReader(upstream).ReadString('\n'); line != "MONITOR\r\n" {
 		t.Fatalf("upstream got %q, %v", line, err)
 	}
-	relay := only(t, r.server)
-	up, _ := relay.up.get()
+	s := only(t, r.server)
+	up, _ := s.up.get()
 	if err := netpoll.CloseWrite(up); err != nil {
 		t.Fatal(err)
 	}
 	c.send("LOCK a 1\r\n")
-	a := &relay.in.ahead
-	for begun := false; !begun; time.Sleep(time.Millisecond) {
-		a.mu.Lock()
-		begun = a.done != nil
-		a.mu.Unlock()
-	}
+	eventually(t, "the client is read ahead", func() bool {
+		s.in.ahead.mu.Lock()
+		defer s.in.ahead.mu.Unlock()
+		return s.in.ahead.done != nil
+	})
 	if _, err := io.WriteString(upstream, "+OK\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -47,10 +47,11 @@ func TestReleaseUndoesLateSET(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t, 5)
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
+	allVote := slices.Repeat([]string{"voting"}, len(masters))
 	for i, r := range relays[:lab.Long(2, 5)] {
 		for j, unlocker := range []*lab.Client{first, second} {
 			key := fmt.Sprintf("held-%d-%d", i, j)
-			lab.WaitStates(t, first, lab.Patience, slices.Repeat([]string{"voting"}, len(masters))...)
+			lab.WaitStates(t, first, lab.Patience, allVote...)
 			held := r.Hold("lock:"+key, 1)
 			token := first.Lock(key, "60s")
 			lab.WantHeld(t, held)
@@ -64,7 +65,7 @@ func TestReleaseUndoesLateSET(t *testing.T) {
 	for _, s := range masters[:3] {
 		s.Do(t, "SET", "lock:taken", "other", "PX", "60000")
 	}
-	lab.WaitStates(t, first, lab.Patience, slices.Repeat([]string{"voting"}, len(masters))...)
+	lab.WaitStates(t, first, lab.Patience, allVote...)
 	held := relays[4].Hold("lock:taken", 1)
 	first.WantDo(lab.Null2, "LOCK", "taken", "60s")
 	lab.WantHeld(t, held)

@@ -13,7 +13,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The procedures of docs/operations.md, as an operator runs them.
+// The tests run the procedures of docs/operations.md in the way of an operator.
 
 // The procedure "With a pause, all at once" works: each message names the next step, only locks
 // stop, and only for the larger max-ttl.
