@@ -255,6 +255,7 @@ func TestAdoptedLocks(t *testing.T) {
 // LOCK's, word for word.
 func testAdoptedLocksNeedAMajority(t *testing.T, d *adopters) {
 	d.near.WantDo("+OK\r\n", "SET", "job:1", "A", "NX", "PX", "30000")
+	lab.WantHolders(t, d.Masters, "job:1", 3) // a majority that includes the first is not enough below
 	d.Masters[0].Kill()
 	d.far.WantDo("$1\r\nA\r\n", "GET", "job:1")
 	d.far.WantDo(":1\r\n", "PEXPIRE", "job:1", "20000")
