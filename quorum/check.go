@@ -63,13 +63,13 @@ func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
 	if k := c.waits[t]; k != nil {
 		k.late |= 1 << lane
 		k.voters &= voters // one that granted and was filled since is no voter any more
-		k.held(voters|1<<lane, k.clock.Elapsed()+until.Sub(now))
+		k.held(voters|1<<lane, until)
 		k.again, k.until = true, now.Add(c.fleet.opts.longestLife())
 		return
 	}
 	k := &check{token: t, until: now.Add(c.fleet.opts.longestLife()), late: 1 << lane, voters: voters,
 		clock: clock.Start(), keeps: make([]time.Duration, len(c.fleet.lanes))}
-	k.held(voters|1<<lane, until.Sub(now))
+	k.held(voters|1<<lane, until)
 	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
 	c.fleet.deadlines.set(&k.due, now.Add(checkAfter))
@@ -168,11 +168,13 @@ func (c *checks) fade(t wire.TokenAt) {
 	c.forget(t)
 }
 
-// held notes that a set of masters has held the token, and keeps it until then, by clock.
-func (k *check) held(masters uint64, until time.Duration) {
+// held notes that a set of masters has held the token, and keeps it until then. If the machine was
+// suspended since the clock was started, they keep it longer by that clock; less is safe to believe.
+func (k *check) held(masters uint64, until time.Time) {
+	left := until.Sub(k.clock.Begun())
 	for i := range k.keeps {
 		if masters&(1<<i) != 0 {
-			k.keeps[i] = max(k.keeps[i], until)
+			k.keeps[i] = max(k.keeps[i], left)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestVotersJudgeWhileTheirKeysLast(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, c.n)}
-			k.held(c.voters, c.voted)
+			k.held(c.voters, k.clock.Begun().Add(c.voted))
 			if got := k.judges(c.n, c.forget); got != c.want {
 				t.Errorf("%b, want %b", got, c.want)
 			}
@@ -188,7 +188,7 @@ func TestCheckVerdict(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &check{voters: c.voters, clock: clock.Start(), keeps: make([]time.Duration, 3)}
-			k.held(c.voters|c.late, c.left)
+			k.held(c.voters|c.late, k.clock.Begun().Add(c.left))
 			if got := k.verdict(c.has, c.lacks, 3, c.forget); got != c.want {
 				t.Errorf("verdict %v, want %v", got, c.want)
 			}

@@ -25,7 +25,7 @@ var checkMutations = []mutation{
 		}},
 	{name: "a check forgets who held the token when a fill lands", family: "extended", finds: leftovers,
 		edits: []edit{
-			{file: checkItself, old: "		k.held(voters|1<<lane, k.clock.Elapsed()+until.Sub(now))\n", new: "		clear(k.keeps)\n"},
+			{file: checkItself, old: "		k.held(voters|1<<lane, until)\n", new: "		clear(k.keeps)\n"},
 		}},
 	{name: "a check comes while most locks are held", family: "load", finds: costly, edits: []edit{
 		{file: checkItself, old: "const checkAfter = 2 * time.Second\n", new: "const checkAfter = 100 * time.Millisecond\n"},
