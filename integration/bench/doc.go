@@ -12,7 +12,8 @@
 //
 //	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, adopt (redislock on the lock
 //	                                       listener), wait, load, beside, idle; default: all but cpu, which is
-//	                                       the part of relay for tuning
+//	                                       the part of relay for tuning, and versions,
+//	                                       which compares BENCH_BASE in slices of 80 ms
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts (load: up to 15
 //	                                       times that; the tables after its first run once)

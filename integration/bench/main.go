@@ -86,6 +86,7 @@ var parts = []struct {
 	{"load", measureLoad},
 	{"beside", measureBeside},
 	{"idle", measureIdle},
+	{"versions", measureVersions},
 }
 
 // partNames lists them for people.

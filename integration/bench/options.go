@@ -14,7 +14,7 @@ type options struct {
 	rounds    int
 	span      time.Duration // of one measurement
 	quick     bool
-	only      []string // empty: all parts but cpu
+	only      []string // empty: all parts but cpu and versions
 	cases     []string // empty: all
 	subjects  []string // empty: all
 	lockproxy string
@@ -67,7 +67,7 @@ func list(text string) []string {
 // runs reports whether the run includes a part.
 func (o options) runs(part string) bool {
 	if len(o.only) == 0 {
-		return part != "cpu"
+		return part != "cpu" && part != "versions"
 	}
 	return slices.Contains(o.only, part)
 }

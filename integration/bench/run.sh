@@ -14,6 +14,7 @@
 #   BENCH_ONLY=adopt BENCH_ROUNDS=3 sh integration/bench/run.sh
 #   BENCH_ONLY=load BENCH_ROUNDS=1 sh integration/bench/run.sh
 #   BENCH_ONLY=cpu BENCH_BASE=/path/to/earlier/lockproxy sh integration/bench/run.sh
+#   BENCH_ONLY=versions BENCH_BASE=/path/to/earlier/lockproxy sh integration/bench/run.sh
 set -eu
 cd "$(dirname "$0")"
 
