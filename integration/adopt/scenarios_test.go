@@ -188,7 +188,7 @@ var scenarios = []scenario{
 	{name: "reacquires", fits: func(l library) bool { return l.can("reacquire") }, run: func(r *run) {
 		a, b := r.client(r.near), r.client(r.far)
 		r.take("a acquires", a, long)
-		r.want("a replaces the ttl", a.do(request{Op: "replace", TTL: 1000}), true)
+		r.want("a replaces the ttl", a.do(request{Op: "replace", TTL: 4000}), true)
 		r.want("b waits", b.acquire(r.key, 9*time.Second, 10*time.Second), true)
 		r.want("a reacquires too late", a.do(request{Op: "reacquire"}), false)
 		time.Sleep(5 * time.Second)

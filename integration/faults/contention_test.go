@@ -60,11 +60,13 @@ func TestContentionWithoutFaults(t *testing.T) {
 			if keys == 1 { // two clients that hold it for long must leave time for a third
 				plan.minTTL, plan.maxTTL = 300*time.Millisecond, 600*time.Millisecond
 			}
+			lag := lab.Lag(t)
 			end := startClients(t, l, plan, lab.SeedOf(t, uint64(time.Now().UnixNano())))
 			lab.Pass(t, lab.Long(1500*time.Millisecond, 4*time.Second))
 			sum := end()
 			t.Log(sum)
-			if sum.Grants < 3 || sum.Errors > sum.Operations/20 { // on a busy machine a master may be late
+			inTime := lag() < plan.minTTL/4 // an attempt lasts as long: masters that stop for longer cause errors
+			if sum.Grants < 3 || inTime && sum.Errors > sum.Operations/20 {
 				t.Errorf("got %d grants and %d errors of %d operations, want 3 grants at least and 5 %% errors at most",
 					sum.Grants, sum.Errors, sum.Operations)
 			}

@@ -319,7 +319,7 @@ func TestDurableMastersVoteAtOnce(t *testing.T) {
 		if info := lab.MapOf(host.Do("LOCKINFO", key)); info["held"] != "3" {
 			t.Errorf("LOCKINFO: got %v, want the lock on all three", info)
 		}
-		host.WantDo(lab.Null2, "LOCK", key, "1s")
+		host.WantDo(lab.Null2, "LOCK", key, "60s")
 		host.WantDo(":1\r\n", "EXTEND", key, token, "60s")
 		host.Unlock(key, token)
 		if next := lab.LockSoon(t, host, key); next <= token {

@@ -101,7 +101,7 @@ func TestGrantThatExpiredOnItsWayIsAnError(t *testing.T) {
 		for _, r := range relays {
 			held = append(held, r.Hold("lock:"+key, 1))
 		}
-		host.Send(lab.Encode("LOCK", key, "2s"))
+		host.Send(lab.Encode("LOCK", key, "4s")) // an attempt lasts a quarter of it
 		for _, h := range held {
 			lab.WantHeld(t, h)
 		}

@@ -88,6 +88,6 @@ func TestStrictProxyDoesNotAdmitServersAtMovedAddresses(t *testing.T) {
 		h.extend(t)
 		return votes(two) == len(l.Masters)
 	})
-	two.WantDo(lab.Null2, "LOCK", "held", "1s")
+	two.WantDo(lab.Null2, "LOCK", "held", "3s")
 	lab.UnlockSurely(t, two, "held", h.token)
 }

@@ -76,6 +76,7 @@ func TestMaxWaitersIsTheLimit(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-waiters", "3")
 	p.Proxy = lab.StartPlainProxy(t, p.Flags...) // the race detector makes pools drop a quarter of the buffers
+	p.WaitVoting(t)
 	p.Near = lab.Dial(t, p.Addr)
 	token := p.Far.Lock("job", "60s")
 	before := p.Memory(t, "VmRSS")
