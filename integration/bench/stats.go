@@ -53,8 +53,8 @@ func (s series) show(format func(float64) string) string {
 	return fmt.Sprintf("%s (%s-%s)", format(v.median()), format(v[0]), format(v[len(v)-1]))
 }
 
-// showInterval is the median and the interval that holds the true median in 95 of 100 cases: "1.016
-// (0.998-1.031)". It needs no assumption on how the figures are distributed.
+// showInterval is the median and the interval that holds the true median in 95 of 100 cases:
+// "1.016 (0.998-1.031)". It assumes no distribution.
 func (s series) showInterval(format func(float64) string) string {
 	v := s.sorted()
 	if len(v) == 0 {

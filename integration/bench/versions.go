@@ -76,12 +76,12 @@ func (c *client) batch(requests string, n int) error {
 	return nil
 }
 
-// versionResult is the ratios of lockproxy to base, block by block: of requests a second, and of the
-// proxy's processor time for each.
+// versionResult is the ratios of lockproxy to base, block by block: of requests a second, and of
+// the proxy's processor time for each.
 type versionResult struct{ speed, cost series }
 
-// measureVersions compares BENCH_LOCKPROXY with BENCH_BASE. In every other round base starts first,
-// because the masters serve the one that connected first before the other.
+// measureVersions compares BENCH_LOCKPROXY with BENCH_BASE. In every other round base starts
+// first, because the masters serve the one that connected first before the other.
 func measureVersions(r *rig, out *report) error {
 	if r.base == "" {
 		return errors.New("BENCH_BASE is not set: it names the build to compare with")
