@@ -183,7 +183,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	waitSubscribed(t, addrs, "lock:job")
 	servers[2].server.Kill()
 	lease := eventually(t, q, "job", 20*time.Second)
-	if !poll(aWhile, func() bool { return q.Masters()[0].Grants+q.Masters()[1].Grants == 2 }) {
+	if !poll(aWhile, func() bool { return q.Masters()[0].Grants+q.Masters()[1].Grants >= 2 }) {
 		t.Fatal("a grant is missing")
 	}
 	mustRelease(t, q, "job", lease.Token)

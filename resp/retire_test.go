@@ -73,6 +73,7 @@ func TestRetireBusy(t *testing.T) {
 	batch.expect("+PONG\r\n")
 	batch.send("LOCK wait\r\nPING\r\nLOCK a\r\nPING\r\n")
 	within(t, "LOCK", r.handler.enter)
+	eventually(t, "both connections to the upstream", func() bool { return r.server.Stats().Upstreams == 2 })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/integration/redistest"
 )
 
 // scripted starts a server on loopback that runs answer for each connection; n is its number.
@@ -33,7 +35,7 @@ func scripted(t *testing.T, answer func(n int, conn net.Conn)) Options {
 			}()
 		}
 	}()
-	return Options{Network: "tcp", Addr: listener.Addr().String(), DialTimeout: 300 * time.Millisecond}
+	return Options{Network: "tcp", Addr: listener.Addr().String(), DialTimeout: time.Minute}
 }
 
 // request reads one array of bulk strings.
@@ -102,11 +104,8 @@ func TestDialHasNoDeadlineLeft(t *testing.T) {
 }
 
 func TestDialFails(t *testing.T) {
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused.Close()
+	silent := scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) })
+	silent.DialTimeout = 300 * time.Millisecond
 	reply := func(text string) Options {
 		return scripted(t, func(_ int, conn net.Conn) {
 			r := bufio.NewReader(conn)
@@ -119,13 +118,13 @@ func TestDialFails(t *testing.T) {
 		opts Options
 		want string
 	}{
-		"refused": {Options{Network: "tcp", Addr: refused.Addr().String()}, "connection refused"},
+		"refused": {Options{Network: "tcp", Addr: redistest.FreeAddr(t)}, "connection refused"},
 		"no file": {Options{Network: "unix", Addr: t.TempDir() + "/none"}, "no such file or directory"},
 		"wrong": {reply("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
 			"WRONGPASS invalid username-password pair or user is disabled."},
 		"quoted":   {reply("-ERR unknown command 'AUTH', with args beginning with: 'hush' \r\n"), "ERR AUTH refused"},
 		"repeated": {reply("-ERR no hush here\r\n"), "ERR AUTH refused"},
-		"silent":   {scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) }), "i/o timeout"},
+		"silent":   {silent, "i/o timeout"},
 		"hangs up": {scripted(t, func(_ int, conn net.Conn) { request(bufio.NewReader(conn)) }), "connection closed"},
 		"endless":  {reply("-" + strings.Repeat("x", 5000)), "the reply to AUTH is larger than any server's"},
 		"strange":  {reply("$-1\r\n"), "unexpected reply to AUTH"},

@@ -73,8 +73,12 @@ func (p *Proxy) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listen := p.Addr
+	if listen == "" {
+		listen = FreeAddr(t) // a port of its own: no other process gets it before a Restart
+	}
 	args := withFlags([]string{"--log-format", "json", "--drain-timeout", "3s", "--master-timeout", busy, "--listen",
-		"127.0.0.1:0"}, p.flags...)
+		listen}, p.flags...)
 	if p.Addr != "" {
 		args = withFlags(args, "--listen", p.Addr)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -50,6 +51,9 @@ func TestOrderBetweenTLSConnections(t *testing.T) {
 func turn(t *testing.T, upstream *lab.Redis, clients [2]*overTLS) (reversed bool) {
 	t.Helper()
 	for i, c := range clients {
+		if err := c.SetDeadline(time.Now().Add(2 * lab.Patience)); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := io.WriteString(c, lab.Encode("BLPOP", "line", "0")); err != nil {
 			t.Fatal(err)
 		}

@@ -187,7 +187,7 @@ def kinds():
     assert r.execute_command("EXTEND", "py", token, "30s", "SHARED") == 1
     assert r.execute_command("UNLOCK", "py", token) == 1
     token = lock(r, "py")
-    assert r.execute_command("UNLOCK", "py", token, "KEEP", "300ms") == 1
+    assert r.execute_command("UNLOCK", "py", token, "KEEP", "2s") == 1
     info = r.execute_command("LOCKINFO", "py")
     assert dict(zip(info[::2], info[1::2]))["mode"] == "kept", info
     assert r.execute_command("LOCKINFO", "py", "SINCE", int(token[:16]), "WAIT", "20s") is None
