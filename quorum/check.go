@@ -169,7 +169,7 @@ func (c *checks) fade(t wire.TokenAt) {
 }
 
 // held notes that a set of masters has held the token, and keeps it until then. If the machine was
-// suspended since the clock started, they keep it longer by that clock; less is safe to believe.
+// suspended since the clock started, that may be later by the clock; earlier is safe to believe.
 func (k *check) held(masters uint64, until time.Time) {
 	left := until.Sub(k.clock.Begun())
 	for i := range k.keeps {

@@ -162,8 +162,8 @@ func TestVotersJudgeWhileTheirKeysLast(t *testing.T) {
 }
 
 // TestCheckVerdict: a master that held the token and lacks it before its key ends shows a release,
-// whether it made the lease or was set late. The key of a master that holds it says nothing if it
-// was set late.
+// whether it made the lease or was set late. The key of a master that holds it is no evidence
+// if it was set late.
 func TestCheckVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -153,7 +153,7 @@ func TestDialFails(t *testing.T) {
 
 func TestDialEndsWithItsCaller(t *testing.T) {
 	opts := scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) })
-	opts.Password, opts.DialTimeout = "p", time.Hour // whoever waits for it does not end
+	opts.Password, opts.DialTimeout = "p", time.Hour // the test does not end if Dial waits for it
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := New(opts).Dial(ctx); err == nil {

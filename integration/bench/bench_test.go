@@ -41,6 +41,13 @@ func TestSeries(t *testing.T) {
 			}
 		})
 	}
+	hundred := make(series, 100)
+	for i := range hundred {
+		hundred[i] = float64(i)
+	}
+	if got, want := hundred.showInterval(whole), "50 (40-60)"; got != want {
+		t.Errorf("interval of 0 to 99: %s, want %s", got, want)
+	}
 	if none := (series{}); !math.IsNaN(none.median()) || none.show(whole) != "-" {
 		t.Errorf("nothing: %v, %q", none.median(), none.show(whole))
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,61 +21,59 @@ const (
 	blocksPerRound = 20
 )
 
-// versionLoad is what a number of clients do, each on a connection of its own.
+// versionLoad is the work of a number of clients, each on a connection of its own.
 type versionLoad struct {
 	name    string
 	clients int
-	units   int // requests or pairs that one call of do is
-	do      func(c *client, key string) error
+	units   int // requests or pairs of one call of what work returns
+	work    func(c *client, key string) func() error
 }
 
 func versionLoads() []versionLoad {
 	var list []versionLoad
 	for _, n := range []int{1, 16, 64, 256} {
-		list = append(list, versionLoad{"LOCK and UNLOCK, " + count(n, "worker"), n, 1, (*client).lockPair})
+		list = append(list, versionLoad{"LOCK and UNLOCK, " + count(n, "worker"), n, 1, lockPairs})
 	}
 	for _, n := range []int{1, 16, 100} {
-		request := strings.Repeat(string(respio.AppendCommand(nil, "GET", versionKey)), n)
-		do := func(c *client, _ string) error { return c.batch(request, n) }
-		list = append(list, versionLoad{fmt.Sprintf("GET 64 B, 50 clients, pipeline %d", n), 50, n, do})
+		list = append(list, versionLoad{fmt.Sprintf("GET 64 B, 50 clients, pipeline %d", n), 50, n, getsInBatches(n)})
 	}
 	return list
 }
 
-// versionKey is what the load fetches.
-const versionKey = "bench-versions"
-
-// lockPair takes a lock and gives it back.
-func (c *client) lockPair(key string) error {
-	line, token, err := c.do("LOCK", key, "30s")
-	if err != nil {
-		return err
-	}
-	if len(token) != tokenLength {
-		return fmt.Errorf("LOCK: %q", line)
-	}
-	line, _, err = c.do("UNLOCK", key, string(token))
-	if err == nil && string(line) != ":1\r\n" {
-		err = fmt.Errorf("UNLOCK: %q", line)
-	}
-	return err
-}
-
-// batch sends n requests at once and reads their replies, which must be bulk strings.
-func (c *client) batch(requests string, n int) error {
-	if _, err := c.conn.Write([]byte(requests)); err != nil {
-		return err
-	}
-	for range n {
-		line, body, err := c.receive()
-		if err != nil {
+// lockPairs takes a lock and gives it back, by the way "plain".
+func lockPairs(c *client, key string) func() error {
+	p, ctx := &plain{client: c}, context.Background()
+	return func() error {
+		if err := p.lock(ctx, key); err != nil {
 			return err
 		}
-		if body == nil {
-			return fmt.Errorf("GET: %q", line)
+		return p.unlock(ctx, key)
+	}
+}
+
+// versionKey is the key that the load fetches.
+const versionKey = "bench-versions"
+
+// getsInBatches sends n requests at once and reads their replies, which must be bulk strings.
+func getsInBatches(n int) func(c *client, _ string) func() error {
+	requests := bytes.Repeat(respio.AppendCommand(nil, "GET", versionKey), n)
+	return func(c *client, _ string) func() error {
+		return func() error {
+			if _, err := c.conn.Write(requests); err != nil {
+				return err
+			}
+			for range n {
+				line, body, err := c.receive()
+				if err != nil {
+					return err
+				}
+				if body == nil {
+					return fmt.Errorf("GET: %q", line)
+				}
+			}
+			return nil
 		}
 	}
-	return nil
 }
 
 // versionResult is the ratios of lockproxy to base, block by block: of requests a second, and of
@@ -112,22 +112,20 @@ func (r *rig) versionRound(loads []versionLoad, results []versionResult, baseFir
 		{name: "lockproxy", binary: r.lockproxy, flags: []string{"--key-prefix", "now:"}},
 		{name: "base", binary: r.base, flags: []string{"--key-prefix", "base:"}},
 	}
+	now := 0
 	if baseFirst {
+		now = 1
 		slices.Reverse(subjects)
 	}
 	servers, err := r.lockServers(subjects)
 	if err != nil {
 		return err
 	}
-	now, base := servers[0].proxy, servers[1].proxy
-	if baseFirst {
-		now, base = base, now
-	}
 	if err := expect(servers[0].masters[0].addr, "+OK\r\n", "SET", versionKey, strings.Repeat("x", 64)); err != nil {
 		return err
 	}
 	for i, load := range loads {
-		if err := r.compareVersions(load, now, base, &results[i]); err != nil {
+		if err := r.compareVersions(load, servers[now].proxy, servers[1-now].proxy, &results[i]); err != nil {
 			return fmt.Errorf("%s: %w", load.name, err)
 		}
 	}
@@ -170,19 +168,21 @@ func (r *rig) compareVersions(load versionLoad, now, base *server, result *versi
 // side is the clients of one proxy.
 type side struct {
 	server  *server
-	load    versionLoad
+	units   int // of one call of work
 	clients []*client
+	work    []func() error // of each client
 }
 
 func connectSide(s *server, load versionLoad) (*side, error) {
-	d := &side{server: s, load: load}
-	for range load.clients {
+	d := &side{server: s, units: load.units}
+	for i := range load.clients {
 		c, err := dial(s.addr)
 		if err != nil {
 			d.close()
 			return nil, err
 		}
 		d.clients = append(d.clients, c)
+		d.work = append(d.work, load.work(c, fmt.Sprint("job-", i)))
 	}
 	return d, nil
 }
@@ -202,7 +202,7 @@ type sliceSum struct {
 func (s sliceSum) speed() float64 { return float64(s.units) / s.took.Seconds() }
 func (s sliceSum) cost() float64  { return s.cpu.Seconds() / float64(s.units) }
 
-// slice lets the clients work for sliceTime and adds up what they did.
+// slice lets the clients work for sliceTime and adds their work to sum.
 func (d *side) slice(sum *sliceSum) error {
 	before, err := d.server.cpu()
 	if err != nil {
@@ -213,11 +213,10 @@ func (d *side) slice(sum *sliceSum) error {
 	var wg sync.WaitGroup
 	for i, c := range d.clients {
 		c.conn.SetDeadline(begun.Add(patience))
-		key := fmt.Sprint("job-", i)
 		wg.Go(func() {
 			for errs[i] == nil && time.Since(begun) < sliceTime {
-				errs[i] = d.load.do(c, key)
-				counts[i] += d.load.units
+				errs[i] = d.work[i]()
+				counts[i] += d.units
 			}
 		})
 	}

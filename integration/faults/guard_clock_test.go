@@ -91,10 +91,13 @@ func TestEvictionCostsTheVote(t *testing.T) {
 	}
 	lab.WaitStates(t, host, lab.Patience, "refused", "refused", "voting")
 	const says = " may evict locks (maxmemory-policy volatile-lru, not noeviction)"
-	lab.WaitFor(t, "NOQUORUM with the reason twice", lab.Patience, func() bool {
-		reply := host.Do("LOCK", "job", "1s") // 0 of 3 if the third takes longer than an attempt of 250 ms
+	reply := ""
+	if !lab.Poll(lab.Patience, func() bool {
+		reply = host.Do("LOCK", "job", "1s") // 0 of 3 if the third takes longer than an attempt of 250 ms
 		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 ") && strings.Count(reply, says) == 2
-	})
+	}) {
+		t.Errorf("LOCK: got %q, want %q twice", reply, says)
+	}
 	l.Masters[0].Must(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	lab.WaitStates(t, host, lab.Patience, "voting", "refused", "voting")
 

@@ -172,8 +172,8 @@ func (p *impatient) hold() (token string) {
 	return p.granted("the holder", p.Near, p.Near.Later("LOCK", "job", "60s", "WAIT", "15s"))
 }
 
-// granted returns the token of a LOCK with WAIT 15s. If that time is over, a first lock was left
-// to its ttl. A third one fails the test.
+// granted returns the token of a LOCK with WAIT 15s. If that time has passed, a first lock was
+// left to its ttl. A third one fails the test.
 func (p *impatient) granted(what string, desk *lab.Client, ch <-chan lab.Answer) (token string) {
 	p.t.Helper()
 	a := <-ch

@@ -109,7 +109,7 @@ func causeEvents(t *testing.T, o *lab.Operators) *lab.Client {
 }
 
 // A proxy is ready for locks with a majority and the upstream, and for all other commands with the
-// upstream; readyz names what is missing, and healthz stays good.
+// upstream; readyz names the missing servers, and healthz stays good.
 func TestReadyzNamesMissingServers(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t, "--max-ttl", "2s")

@@ -50,7 +50,7 @@ func (r *reloading) hangup(t *testing.T, message string) string {
 }
 
 // A reload changes the settings that can change and names the others with both values; a broken
-// file changes nothing, and the log names fault and line. Under load no connection is dropped.
+// file has no effect, and the log names fault and line. Under load no connection is dropped.
 func TestReloadChangesSettings(t *testing.T) {
 	t.Parallel()
 	r := startReloading(t, "max-clients: 100\n")

@@ -132,8 +132,9 @@ func TestOldReplicationStreamPasses(t *testing.T) {
 			}
 		}
 	}
-	read("REDIS00")                                                                 // the start of the RDB file
-	desk.Send(lab.Encode("SET", "one", "LOCK job 60s") + lab.Encode("INCR", "two")) // no PING comes between them
+	read("REDIS00") // the start of the RDB file
+	// In one write, so that the master's PING cannot come between the two.
+	desk.Send(lab.Encode("SET", "one", "LOCK job 60s") + lab.Encode("INCR", "two"))
 	desk.Want(ok + ":1\r\n")
 	read(lab.Encode("SELECT", "0") + lab.Encode("SET", "one", "LOCK job 60s") + lab.Encode("INCR", "two"))
 }

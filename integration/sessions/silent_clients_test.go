@@ -50,7 +50,9 @@ func wantKeyAfterVanishing(t *testing.T, p *lab.TwoProxies, phase lab.Phase, man
 	defer c.Close()
 	granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
 	if token != "" {
-		if ttl == time.Minute { // a proxy that knows only later writes the reply, and a reset after that tells it nothing
+		if ttl == time.Minute {
+			// If the client is reset after the reply is written, the proxy cannot know that the reply was
+			// lost, and the lock lives for its ttl.
 			lab.WaitFor(t, "the proxy's notice of the vanished client", lab.Patience,
 				func() bool { return strings.Contains(holder.Do("LOCKINFO", key), "waiting\r\n:0\r\n") })
 		}

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"lockproxy/cmd/lockproxy/internal/telemetry/collector"
+	"lockproxy/integration/redistest"
 	"lockproxy/stat"
 )
 
@@ -179,12 +180,7 @@ func TestSampler(t *testing.T) {
 // TestMissingCollectorLosesSpansOnly: lost spans are counted and reported once, and commands do
 // not wait.
 func TestMissingCollectorLosesSpansOnly(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	testLost(t, "http://"+ln.Addr().String(), "connection refused")
+	testLost(t, "http://"+redistest.FreeAddr(t), "connection refused")
 }
 
 // TestHangingCollectorLosesSpansOnly: the same with one that takes requests and never answers.
